@@ -1,4 +1,5 @@
-// Element types of GGUF tensors and the shape of their blocks. Numbers are those of the GGUF specification (ggml_type).
+// Element types of GGUF tensors and the shape of their blocks. Numbers are those of the GGUF
+// specification (ggml_type).
 //
 // Owns what the bytes mean; how to multiply them fast is kernels/.
 #pragma once
@@ -6,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace pacer::tensor {
@@ -29,7 +31,7 @@ struct DTypeInfo {
 std::optional<DTypeInfo> dtype_info(DType dtype);
 
 // The name of any GGUF type number, known here or not, for error messages ("Q5_K", "type 99").
-std::string_view ggml_type_name(uint32_t type);
+std::string ggml_type_name(uint32_t type);
 
 // Bytes of a row of `values` values. `values` is a multiple of the block.
 size_t row_bytes(DType dtype, size_t values);
@@ -40,5 +42,6 @@ void dequantize(DType dtype, const std::byte* src, size_t values, float* dst);
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);  // round to nearest even
 float bf16_to_f32(uint16_t bits);
+uint16_t f32_to_bf16(float value);  // round to nearest even
 
 }  // namespace pacer::tensor

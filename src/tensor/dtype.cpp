@@ -1,0 +1,186 @@
+// The scalar definition of every format: what kernels are checked against.
+//
+// Written to be checked by eye against the GGUF format, not to be fast. Sources may be unaligned (a
+// GGUF file may have alignment 1), so every multi-byte field is read with memcpy.
+#include "tensor/dtype.h"
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace pacer::tensor {
+namespace {
+
+// A quantised block holds 32 values in every format that we compute with.
+//
+//   Q4_0   f16 d | 16 bytes            value = d * (q - 8)
+//   Q4_1   f16 d | f16 m | 16 bytes    value = d * q + m
+//   Q8_0   f16 d | 32 int8             value = d * q
+//
+// A byte of 4-bit values holds value j in its low nibble and value j + 16 in its high nibble.
+constexpr size_t kBlock = 32;
+constexpr size_t kHalfBlock = kBlock / 2;
+
+constexpr std::array<const char*, 43> kGgmlTypeNames = {
+    "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
+    "Q5_1",  "Q8_0",       "Q8_1",       "Q2_K",       "Q3_K",     "Q4_K",     "Q5_K",
+    "Q6_K",  "Q8_K",       "IQ2_XXS",    "IQ2_XS",     "IQ3_XXS",  "IQ1_S",    "IQ4_NL",
+    "IQ3_S", "IQ2_S",      "IQ4_XS",     "I8",         "I16",      "I32",      "I64",
+    "F64",   "IQ1_M",      "BF16",       "Q4_0_4_4",   "Q4_0_4_8", "Q4_0_8_8", "TQ1_0",
+    "TQ2_0", "IQ4_NL_4_4", "IQ4_NL_4_8", "IQ4_NL_8_8", "MXFP4",    "NVFP4",    "Q1_0",
+    "Q2_0"};
+
+uint16_t load_u16(const std::byte* src) {
+  uint16_t bits;
+  std::memcpy(&bits, src, sizeof bits);
+  return bits;
+}
+
+void dequantize_q4_0(const std::byte* block, float* dst) {
+  const float d = f16_to_f32(load_u16(block));
+  const std::byte* nibbles = block + 2;
+  for (size_t j = 0; j < kHalfBlock; ++j) {
+    const int byte = std::to_integer<int>(nibbles[j]);
+    dst[j] = d * static_cast<float>((byte & 15) - 8);
+    dst[j + kHalfBlock] = d * static_cast<float>((byte >> 4) - 8);
+  }
+}
+
+void dequantize_q4_1(const std::byte* block, float* dst) {
+  const float d = f16_to_f32(load_u16(block));
+  const float m = f16_to_f32(load_u16(block + 2));
+  const std::byte* nibbles = block + 4;
+  for (size_t j = 0; j < kHalfBlock; ++j) {
+    const int byte = std::to_integer<int>(nibbles[j]);
+    dst[j] = d * static_cast<float>(byte & 15) + m;
+    dst[j + kHalfBlock] = d * static_cast<float>(byte >> 4) + m;
+  }
+}
+
+void dequantize_q8_0(const std::byte* block, float* dst) {
+  const float d = f16_to_f32(load_u16(block));
+  for (size_t j = 0; j < kBlock; ++j) {
+    dst[j] = d * static_cast<float>(static_cast<int8_t>(block[2 + j]));
+  }
+}
+
+}  // namespace
+
+std::optional<DTypeInfo> dtype_info(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return DTypeInfo{"F32", 1, 4};
+    case DType::kF16:
+      return DTypeInfo{"F16", 1, 2};
+    case DType::kBF16:
+      return DTypeInfo{"BF16", 1, 2};
+    case DType::kQ4_0:
+      return DTypeInfo{"Q4_0", kBlock, 2 + 16};
+    case DType::kQ4_1:
+      return DTypeInfo{"Q4_1", kBlock, 2 + 2 + 16};
+    case DType::kQ8_0:
+      return DTypeInfo{"Q8_0", kBlock, 2 + 32};
+  }
+  return std::nullopt;  // the number came from a file and is none of ours
+}
+
+std::string ggml_type_name(uint32_t type) {
+  if (type < kGgmlTypeNames.size()) return kGgmlTypeNames[type];
+  return "type " + std::to_string(type);
+}
+
+size_t row_bytes(DType dtype, size_t values) {
+  const auto info = dtype_info(dtype);
+  CHECK(info, "row_bytes of {}", ggml_type_name(static_cast<uint32_t>(dtype)));
+  CHECK(values % info->block_values == 0, "{} values are no whole blocks of {}", values,
+        info->name);
+  return values / info->block_values * info->block_bytes;
+}
+
+void dequantize(DType dtype, const std::byte* src, size_t values, float* dst) {
+  const size_t bytes = row_bytes(dtype, values);  // also checks the type and whole blocks
+  switch (dtype) {
+    case DType::kF32:
+      if (bytes > 0) std::memcpy(dst, src, bytes);
+      return;
+    case DType::kF16:
+      for (size_t i = 0; i < values; ++i) dst[i] = f16_to_f32(load_u16(src + 2 * i));
+      return;
+    case DType::kBF16:
+      for (size_t i = 0; i < values; ++i) dst[i] = bf16_to_f32(load_u16(src + 2 * i));
+      return;
+    case DType::kQ4_0:
+      for (size_t i = 0; i < values; i += kBlock, src += 18) dequantize_q4_0(src, dst + i);
+      return;
+    case DType::kQ4_1:
+      for (size_t i = 0; i < values; i += kBlock, src += 20) dequantize_q4_1(src, dst + i);
+      return;
+    case DType::kQ8_0:
+      for (size_t i = 0; i < values; i += kBlock, src += 34) dequantize_q8_0(src, dst + i);
+      return;
+  }
+}
+
+float f16_to_f32(uint16_t bits) {
+  const uint32_t sign = static_cast<uint32_t>(bits & 0x8000) << 16;
+  const uint32_t exponent = (bits >> 10) & 31;
+  const uint32_t mantissa = bits & 0x3ff;
+  if (exponent == 0) {  // zero and subnormals: mantissa * 2^-24, exact and normal in f32
+    const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+  }
+  if (exponent == 31) {  // infinity, or NaN with its payload
+    return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  }
+  return std::bit_cast<float>(sign | ((exponent + 127 - 15) << 23) | (mantissa << 13));
+}
+
+// Integer arithmetic only, so that FTZ/DAZ, which every worker sets, cannot change a result.
+uint16_t f32_to_f16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000;
+  const uint32_t magnitude = bits & 0x7fffffff;
+
+  if (magnitude > 0x7f800000) {  // NaN: keep the payload, but never let it become an infinity
+    const uint32_t payload = (magnitude >> 13) & 0x3ff;
+    return static_cast<uint16_t>(sign | 0x7c00 | (payload != 0 ? payload : 0x200));
+  }
+  // 65520 is half-way between the largest half, 65504, and the next power; ties go to even:
+  // infinity.
+  if (magnitude >= std::bit_cast<uint32_t>(65520.0f)) return static_cast<uint16_t>(sign | 0x7c00);
+
+  if (magnitude < std::bit_cast<uint32_t>(0x1p-14f)) {  // a subnormal half, in units of 2^-24
+    const uint32_t exponent = magnitude >> 23;
+    const uint32_t mantissa =
+        (magnitude & 0x7fffff) | 0x800000;  // value = mantissa * 2^(exponent-150)
+    const uint32_t shift = 126 - exponent;
+    if (shift > 24) return static_cast<uint16_t>(sign);  // below half a unit
+    const uint32_t floor = mantissa >> shift;
+    const uint32_t rest = mantissa & ((1u << shift) - 1);
+    const uint32_t tie = 1u << (shift - 1);
+    const bool up = rest > tie || (rest == tie && (floor & 1) != 0);
+    return static_cast<uint16_t>(sign | (floor + (up ? 1 : 0)));
+  }
+
+  const uint32_t rounded =
+      magnitude + 0xfff + ((magnitude >> 13) & 1);  // may carry into the exponent
+  return static_cast<uint16_t>(sign | ((rounded - ((127u - 15) << 23)) >> 13));
+}
+
+float bf16_to_f32(uint16_t bits) {
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+uint16_t f32_to_bf16(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  if ((bits & 0x7fffffff) >
+      0x7f800000) {  // NaN: keep the payload, but never let it become an infinity
+    const uint32_t top = bits >> 16;
+    return static_cast<uint16_t>((top & 0x7f) != 0 ? top : top | 0x40);
+  }
+  return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+}  // namespace pacer::tensor
