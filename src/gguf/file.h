@@ -21,7 +21,8 @@
 
 namespace pacer::gguf {
 
-// Integers of every width are widened; arrays hold one kind. Strings point into the mapped file.
+// Integers of every width are widened; arrays hold one kind. Strings point into the mapped file. A signed array
+// without a negative element is held as unsigned, since most writers know only INT32.
 using Value = std::variant<bool, uint64_t, int64_t, double, std::string_view, std::vector<bool>,
                            std::vector<uint64_t>, std::vector<int64_t>, std::vector<double>,
                            std::vector<std::string_view>>;
@@ -46,6 +47,8 @@ class File {
 
   const std::map<std::string_view, Value>& metadata() const { return metadata_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  // The weights were copied elsewhere: their pages need not stay in memory. Everything stays readable.
+  void release_pages() const { mapped_.release(); }
   const TensorInfo* find_tensor(std::string_view name) const;  // nullptr when absent
 
   // Typed metadata. Absent is nullopt; present with another type is an Error naming key and types.

@@ -47,6 +47,8 @@ struct KernelTable {
   // Logits.
   uint32_t (*arg_max)(const float* x, uint32_t n);       // lowest index among equals; NaN never wins
   float (*log_sum_exp)(const float* x, uint32_t n);      // natural log, computed around the maximum
+  // out[i] = exp((x[i] - shift) * scale); returns their sum. For sampling: 1 for the best token, 0 far below it.
+  double (*exp_weights)(const float* x, uint32_t n, float shift, float scale, float* out);
 };
 
 // The tier to use: PACER_ISA if set (an unknown or unsupported name is an Error), else the best supported.

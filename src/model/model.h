@@ -1,0 +1,48 @@
+// A loaded model: its weights in the chosen kernel tier's layout, its network and its workspace.
+//
+// forward() runs on the calling thread and the pool's workers; one at a time.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "gguf/file.h"
+#include "kernels/kernel_table.h"
+#include "kv/storage.h"
+#include "model/config.h"
+#include "model/forward_batch.h"
+#include "model/forward_context.h"
+#include "model/registry.h"
+#include "sys/memory.h"
+#include "sys/thread_pool.h"
+
+namespace pacer::model {
+
+class Model {
+ public:
+  // kernels and pool outlive the model; the file need not.
+  static Result<std::unique_ptr<Model>> load(const gguf::File& file, const kernels::KernelTable& kernels,
+                                             sys::ThreadPool& pool, BatchLimits limits);
+
+  const ModelConfig& config() const { return config_; }
+  const BatchLimits& limits() const { return limits_; }
+  kv::KvShape kv_shape() const;
+  size_t weight_bytes() const { return weights_.size(); }
+
+  // Computes keys and values of all tokens of the batch into kv, and logits [logit_rows][vocabulary].
+  void forward(const ForwardBatch& batch, kv::Storage& kv, float* logits);
+
+ private:
+  Model(ModelConfig config, BatchLimits limits, const kernels::KernelTable& kernels, sys::ThreadPool& pool);
+  void check_batch(const ForwardBatch& batch) const;
+
+  ModelConfig config_;
+  BatchLimits limits_;
+  const kernels::KernelTable& kernels_;
+  sys::ThreadPool& pool_;
+  sys::HugeBuffer weights_;
+  std::unique_ptr<Network> network_;
+  Workspace workspace_;
+};
+
+}  // namespace pacer::model

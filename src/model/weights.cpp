@@ -1,0 +1,101 @@
+#include "model/weights.h"
+
+#include <algorithm>
+
+#include "base/math.h"
+
+namespace pacer::model {
+
+namespace {
+
+constexpr size_t kAlignment = 64;         // a cache line, and a vector
+constexpr uint32_t kPackTileRows = 256;   // rows packed by one tile: a multiple of kernels::kRowGroup
+
+std::string shape_text(const std::vector<uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+
+}  // namespace
+
+WeightLoader::WeightLoader(const gguf::File& file, const kernels::KernelTable& kernels)
+    : file_(file), kernels_(kernels) {}
+
+Result<const gguf::TensorInfo*> WeightLoader::claim(const std::string& name, std::vector<uint64_t> shape) {
+  const gguf::TensorInfo* tensor = file_.find_tensor(name);
+  if (tensor == nullptr) return error(Code::kBadFile, "{}: tensor '{}' is missing", file_.path(), name);
+  if (tensor->shape != shape) {
+    return error(Code::kBadFile, "{}: tensor '{}' has shape {}, the model's metadata says {}", file_.path(), name,
+                 shape_text(tensor->shape), shape_text(shape));
+  }
+  claimed_.insert(tensor->name);
+  return tensor;
+}
+
+size_t WeightLoader::reserve(size_t bytes) {
+  const size_t offset = bytes_;
+  bytes_ += round_up(bytes, kAlignment);
+  return offset;
+}
+
+Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32_t columns, Linear* out) {
+  ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows}));
+  ASSIGN_OR_RETURN(out->format, kernels::weight_format(tensor->dtype));
+  if (columns % kernels::kQuantBlock != 0) {
+    return error(Code::kUnsupported, "{}: tensor '{}' has {} columns, which is no multiple of {}", file_.path(),
+                 name, columns, kernels::kQuantBlock);
+  }
+  out->rows = rows;
+  out->columns = columns;
+  matrices_.push_back({tensor, out, reserve(kernels_.packed_bytes(out->format, rows, columns))});
+  return Ok{};
+}
+
+Status WeightLoader::claim_vector(const std::string& name, uint32_t size, const float** out) {
+  ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {size}));
+  vectors_.push_back({tensor, out, reserve(size * sizeof(float))});
+  return Ok{};
+}
+
+Status WeightLoader::check_all_claimed() const {
+  for (const gguf::TensorInfo& tensor : file_.tensors()) {
+    if (!claimed_.contains(tensor.name)) {
+      return error(Code::kUnsupported, "{}: tensor '{}' is not one that this architecture has", file_.path(),
+                   tensor.name);
+    }
+  }
+  return Ok{};
+}
+
+Result<sys::HugeBuffer> WeightLoader::finish(sys::ThreadPool& pool) {
+  TRY(check_all_claimed());
+  ASSIGN_OR_RETURN(sys::HugeBuffer buffer, sys::HugeBuffer::allocate(bytes_, "model weights"));
+  for (const VectorClaim& claim : vectors_) {
+    auto* values = reinterpret_cast<float*>(buffer.data() + claim.offset);
+    tensor::dequantize(claim.tensor->dtype, claim.tensor->data.data(), claim.tensor->columns(), values);
+    *claim.out = values;
+  }
+  pack_matrices(buffer.data(), pool);
+  return buffer;
+}
+
+void WeightLoader::pack_matrices(std::byte* buffer, sys::ThreadPool& pool) const {
+  struct Tile {
+    const MatrixClaim* claim;
+    uint32_t row_begin;
+  };
+  std::vector<Tile> tiles;
+  for (const MatrixClaim& claim : matrices_) {
+    claim.out->packed = buffer + claim.offset;
+    for (uint32_t row = 0; row < claim.out->rows; row += kPackTileRows) tiles.push_back({&claim, row});
+  }
+  pool.parallel_for(static_cast<uint32_t>(tiles.size()), [&](uint32_t index, uint32_t) {
+    const auto& [claim, row_begin] = tiles[index];
+    kernels_.pack({.format = claim->out->format,
+                   .source = claim->tensor->data.data(),
+                   .rows = claim->out->rows,
+                   .columns = claim->out->columns,
+                   .row_begin = row_begin,
+                   .row_end = std::min(row_begin + kPackTileRows, claim->out->rows),
+                   .packed = buffer + claim->offset});
+  });
+}
+
+}  // namespace pacer::model

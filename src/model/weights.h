@@ -1,0 +1,68 @@
+// Weights: tensors of a GGUF repacked once into the layout of the chosen kernel tier.
+//
+// An architecture claims its tensors by name and shape through a WeightLoader; finish() then packs them all, in
+// parallel, into one buffer on huge pages. A tensor that is missing, has another shape or that nobody claimed is an
+// Error: a file that is not fully understood must not give wrong numbers.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "gguf/file.h"
+#include "kernels/kernel_table.h"
+#include "sys/memory.h"
+#include "sys/thread_pool.h"
+
+namespace pacer::model {
+
+// y = W x, with W [rows][columns] in the tier's layout.
+struct Linear {
+  kernels::WeightFormat format{};
+  uint32_t rows = 0;
+  uint32_t columns = 0;
+  const std::byte* packed = nullptr;
+};
+
+class WeightLoader {
+ public:
+  WeightLoader(const gguf::File& file, const kernels::KernelTable& kernels);
+
+  bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
+
+  // *out is complete once finish() has run, and must not move until then.
+  Status claim_matrix(const std::string& name, uint32_t rows, uint32_t columns, Linear* out);
+  Status claim_vector(const std::string& name, uint32_t size, const float** out);
+
+  // Packs everything claimed. The buffer must outlive what was claimed.
+  Result<sys::HugeBuffer> finish(sys::ThreadPool& pool);
+
+ private:
+  struct MatrixClaim {
+    const gguf::TensorInfo* tensor;
+    Linear* out;
+    size_t offset;  // in the buffer
+  };
+  struct VectorClaim {
+    const gguf::TensorInfo* tensor;
+    const float** out;
+    size_t offset;
+  };
+
+  Result<const gguf::TensorInfo*> claim(const std::string& name, std::vector<uint64_t> shape);
+  size_t reserve(size_t bytes);
+  Status check_all_claimed() const;
+  void pack_matrices(std::byte* buffer, sys::ThreadPool& pool) const;
+
+  const gguf::File& file_;
+  const kernels::KernelTable& kernels_;
+  std::set<std::string_view> claimed_;
+  std::vector<MatrixClaim> matrices_;
+  std::vector<VectorClaim> vectors_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace pacer::model

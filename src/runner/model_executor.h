@@ -1,0 +1,50 @@
+// The real executor: a step's items to a forward batch, through the model, to sampled tokens.
+//
+// Owns the bytes of the KV cache, within a budget fixed at start. Called from the engine thread; uses the pool's workers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "kernels/kernel_table.h"
+#include "kv/storage.h"
+#include "model/model.h"
+#include "sampling/sampler.h"
+#include "sched/executor.h"
+#include "sys/memory.h"
+#include "sys/thread_pool.h"
+
+namespace pacer::runner {
+
+// How many blocks a byte budget holds. kInvalidArgument when not even one sequence of a block fits.
+Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_bytes);
+
+class ModelExecutor final : public sched::Executor {
+ public:
+  // model, kernels and pool outlive the executor.
+  static Result<std::unique_ptr<ModelExecutor>> create(model::Model& model, const kernels::KernelTable& kernels,
+                                                       sys::ThreadPool& pool, uint32_t kv_blocks);
+
+  Result<sched::StepResult> run(std::span<const sched::StepItem> items) override;
+
+ private:
+  ModelExecutor(model::Model& model, const kernels::KernelTable& kernels, sys::ThreadPool& pool,
+                uint32_t kv_blocks, sys::HugeBuffer kv_memory);
+  void build_batch(std::span<const sched::StepItem> items);
+  sched::StepResult sample(std::span<const sched::StepItem> items);
+
+  model::Model& model_;
+  sys::ThreadPool& pool_;
+  sys::HugeBuffer kv_memory_;
+  kv::Storage kv_;
+  std::vector<sampling::Sampler> samplers_;  // one per worker
+  model::Scratch<float> logits_;             // [logit_rows][vocabulary]
+
+  // The batch of the current step; capacity is kept from step to step.
+  std::vector<TokenId> tokens_;
+  std::vector<model::SeqSpan> spans_;
+  std::vector<uint32_t> logit_rows_;
+};
+
+}  // namespace pacer::runner

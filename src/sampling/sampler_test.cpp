@@ -1,0 +1,159 @@
+#include "sampling/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/rng.h"
+
+namespace pacer::sampling {
+namespace {
+
+const kernels::KernelTable& table() { return *kernels::supported_kernels().front(); }
+
+// Log-probabilities of a small, known distribution, shifted as logits may be.
+std::vector<float> logits_of(const std::vector<double>& probabilities, float shift = 3.0f) {
+  std::vector<float> logits;
+  for (const double p : probabilities) logits.push_back(static_cast<float>(std::log(p)) + shift);
+  return logits;
+}
+
+std::map<TokenId, double> frequencies(const std::vector<float>& logits, const SamplingParams& params, int draws) {
+  Sampler sampler(table(), static_cast<uint32_t>(logits.size()));
+  std::map<TokenId, double> shares;
+  for (int i = 0; i < draws; ++i) {
+    shares[sampler.sample(logits, params, static_cast<uint64_t>(i)).id] += 1.0 / draws;
+  }
+  return shares;
+}
+
+TEST(Sampler, GreedyTakesTheBestAndTheFirstAmongEquals) {
+  Sampler sampler(table(), 5);
+  const SamplingParams greedy{.temperature = 0};
+  EXPECT_EQ(sampler.sample(std::vector<float>{0, 3, 1, 3, -2}, greedy, 0).id, 1u);
+}
+
+TEST(Sampler, TheSameSeedAndPositionDrawTheSameTokenWhateverRanBefore) {
+  const std::vector<float> logits = logits_of({0.1, 0.2, 0.3, 0.4});
+  const SamplingParams params{.seed = 17};
+  Sampler a(table(), 4), b(table(), 4);
+  for (uint64_t position = 0; position < 50; ++position) (void)a.sample(logits, params, 1000 + position);
+  for (uint64_t position = 0; position < 200; ++position) {
+    EXPECT_EQ(a.sample(logits, params, position).id, b.sample(logits, params, position).id) << position;
+  }
+}
+
+TEST(Sampler, AnotherSeedDrawsAnotherSequence) {
+  const std::vector<float> logits = logits_of({0.25, 0.25, 0.25, 0.25});
+  Sampler sampler(table(), 4);
+  int differing = 0;
+  for (uint64_t position = 0; position < 100; ++position) {
+    differing += sampler.sample(logits, {.seed = 1}, position).id != sampler.sample(logits, {.seed = 2}, position).id;
+  }
+  EXPECT_GT(differing, 50);  // 75 expected
+}
+
+TEST(Sampler, DrawsFollowTheDistribution) {
+  const std::vector<double> p = {0.5, 0.3, 0.15, 0.05};
+  const auto shares = frequencies(logits_of(p), {.seed = 5}, 40000);
+  for (TokenId id = 0; id < p.size(); ++id) EXPECT_NEAR(shares.at(id), p[id], 0.012) << id;  // > 4 sigma
+}
+
+TEST(Sampler, TemperatureSharpensAndFlattens) {
+  const std::vector<float> logits = logits_of({0.6, 0.4});
+  // p^(1/T), renormalised: T = 0.5 gives 0.36 : 0.16.
+  EXPECT_NEAR(frequencies(logits, {.temperature = 0.5f, .seed = 6}, 40000).at(0), 0.36 / 0.52, 0.012);
+  EXPECT_NEAR(frequencies(logits, {.temperature = 2.0f, .seed = 6}, 40000).at(0),
+              std::sqrt(0.6) / (std::sqrt(0.6) + std::sqrt(0.4)), 0.012);
+}
+
+TEST(Sampler, TopKKeepsTheKMostLikely) {
+  const auto shares = frequencies(logits_of({0.1, 0.4, 0.2, 0.3}), {.top_k = 2, .seed = 7}, 20000);
+  ASSERT_EQ(shares.size(), 2u);
+  EXPECT_NEAR(shares.at(1), 0.4 / 0.7, 0.02);
+  EXPECT_NEAR(shares.at(3), 0.3 / 0.7, 0.02);
+}
+
+TEST(Sampler, TopPKeepsTheSmallestSetThatReachesTheMass) {
+  const std::vector<float> logits = logits_of({0.05, 0.5, 0.15, 0.3});
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.49f, .seed = 8}, 3000).size(), 1u);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.51f, .seed = 8}, 3000).size(), 2u);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.79f, .seed = 8}, 3000).size(), 2u);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.81f, .seed = 8}, 3000).size(), 3u);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.96f, .seed = 8}, 9000).size(), 4u);
+}
+
+TEST(Sampler, TopPCountsTheMassThatTopKLeft) {
+  // After top_k = 2 the two weigh 5/8 and 3/8, so 0.6 of that mass is the first alone.
+  const std::vector<float> logits = logits_of({0.05, 0.5, 0.15, 0.3});
+  EXPECT_EQ(frequencies(logits, {.top_k = 2, .top_p = 0.6f, .seed = 9}, 3000).size(), 1u);
+  EXPECT_EQ(frequencies(logits, {.top_k = 2, .top_p = 0.65f, .seed = 9}, 3000).size(), 2u);
+}
+
+TEST(Sampler, MinPIsRelativeToTheBest) {
+  const std::vector<float> logits = logits_of({0.5, 0.26, 0.2, 0.04});
+  EXPECT_EQ(frequencies(logits, {.min_p = 0.51f, .seed = 10}, 3000).size(), 2u);
+  EXPECT_EQ(frequencies(logits, {.min_p = 0.39f, .seed = 10}, 3000).size(), 3u);
+  EXPECT_EQ(frequencies(logits, {.min_p = 1.0f, .seed = 10}, 300).size(), 1u);
+}
+
+TEST(Sampler, TopPAgreesWithAFullSortOnManyRandomDistributions) {
+  const uint64_t seed = ::testing::UnitTest::GetInstance()->random_seed() + 1;
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Rng rng(seed);
+  for (int round = 0; round < 50; ++round) {
+    const uint32_t n = 1 + static_cast<uint32_t>(rng.below(300));
+    std::vector<double> p(n);
+    double total = 0;
+    for (double& x : p) total += x = std::exp(8 * rng.uniform());
+    for (double& x : p) x /= total;
+    const float top_p = 0.05f + 0.9f * static_cast<float>(rng.uniform());
+
+    std::vector<TokenId> order(n);
+    for (TokenId id = 0; id < n; ++id) order[id] = id;
+    std::sort(order.begin(), order.end(), [&](TokenId a, TokenId b) { return p[a] > p[b]; });
+    std::set<TokenId> nucleus;
+    double mass = 0;
+    for (const TokenId id : order) {
+      if (mass >= top_p + 1e-4) break;  // a hair more: floats at the very edge may fall on either side
+      nucleus.insert(id);
+      mass += p[id];
+    }
+    for (const auto& [id, share] : frequencies(logits_of(p), {.top_p = top_p, .seed = seed}, 300)) {
+      ASSERT_TRUE(nucleus.contains(id)) << "round " << round << " token " << id << " top_p " << top_p;
+    }
+  }
+}
+
+TEST(Sampler, LogprobsAreOfTheModelBeforeTemperature) {
+  Sampler sampler(table(), 4);
+  const std::vector<double> p = {0.5, 0.3, 0.15, 0.05};
+  const SampledToken token = sampler.sample(logits_of(p), {.temperature = 0.1f, .seed = 3, .logprobs = 2u}, 0);
+  EXPECT_NEAR(token.logprob, std::log(p[token.id]), 1e-5);
+  ASSERT_EQ(token.top.size(), 2u);
+  EXPECT_EQ(token.top[0].id, 0u);
+  EXPECT_NEAR(token.top[0].logprob, std::log(0.5), 1e-5);
+  EXPECT_EQ(token.top[1].id, 1u);
+  EXPECT_NEAR(token.top[1].logprob, std::log(0.3), 1e-5);
+}
+
+TEST(Sampler, NoLogprobsUnlessAsked) {
+  Sampler sampler(table(), 2);
+  EXPECT_TRUE(sampler.sample(std::vector<float>{0, 1}, {}, 0).top.empty());
+}
+
+TEST(TopLogprobs, OrdersByValueThenIdAndTakesNoMoreThanThereAre) {
+  const std::vector<float> logits = {1, 5, 5, 0};
+  const auto top = top_logprobs(logits, 0, 3);
+  ASSERT_EQ(top.size(), 3u);
+  EXPECT_EQ(top[0].id, 1u);
+  EXPECT_EQ(top[1].id, 2u);
+  EXPECT_EQ(top[2].id, 0u);
+  EXPECT_EQ(top_logprobs(logits, 0, 100).size(), 4u);
+  EXPECT_TRUE(top_logprobs(logits, 0, 0).empty());
+}
+
+}  // namespace
+}  // namespace pacer::sampling
