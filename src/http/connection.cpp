@@ -1,0 +1,465 @@
+#include "http/connection.h"
+
+#include <poll.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/log.h"
+
+namespace pacer::http {
+namespace {
+
+using boost::beast::http::error;
+using boost::beast::http::field;
+
+constexpr size_t kReadBytes = 8u << 10;
+constexpr size_t kWatchBytes = 512;  // while a response is pending: mostly nothing comes
+constexpr Duration kPollInterval = std::chrono::milliseconds(250);
+
+TimePoint now() {
+  return std::chrono::steady_clock::now();
+}
+
+std::string_view view(boost::beast::string_view s) {
+  return {s.data(), s.size()};
+}
+
+// "http://host/path" -> "/path". Other targets stay as they are.
+std::string_view origin_form(std::string_view target) {
+  const size_t scheme = target.find("://");
+  if (target.starts_with('/') || scheme == std::string_view::npos) return target;
+  const size_t path = target.find('/', scheme + 3);
+  return path == std::string_view::npos ? "/" : target.substr(path);
+}
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<ServerCore> core, tcp::socket socket, Strand strand)
+    : core_(std::move(core)),
+      strand_(std::move(strand)),
+      socket_(std::move(socket)),
+      in_(core_->options.max_header_bytes),
+      deadline_timer_(strand_),
+      ping_timer_(strand_),
+      watch_timer_(strand_) {}
+
+Connection::~Connection() {
+  if (phase_ != Phase::kClosed) drop(Parting::kClose);
+}
+
+void Connection::start() {
+  asio::post(strand_, [self = shared_from_this()] {
+    if (self->phase_ == Phase::kClosed) return;
+    ErrorCode ignored;
+    self->socket_.set_option(tcp::no_delay(true), ignored);
+    self->set_deadline(self->core_->options.header_timeout);
+    self->start_read();
+  });
+}
+
+void Connection::refuse() {
+  asio::post(strand_, [self = shared_from_this()] {
+    if (self->phase_ == Phase::kClosed) return;
+    self->fail(503, fmt::format("the server has {} connections open, its limit",
+                                self->core_->options.max_connections));
+    self->watch_peer();
+  });
+}
+
+void Connection::drain() {
+  asio::post(strand_, [self = shared_from_this()] {
+    if (self->phase_ == Phase::kIdle && self->in_.size() == 0) self->drop(Parting::kClose);
+  });
+}
+
+void Connection::stop() {
+  asio::post(strand_, [self = shared_from_this()] { self->drop(Parting::kClose); });
+}
+
+// ---- Reading
+// --------------------------------------------------------------------------------------------------------
+
+void Connection::start_read() {
+  CHECK(!reading_, "two reads at once, phase {}", static_cast<int>(phase_));
+  const size_t room = in_.max_size() - in_.size();
+  CHECK(room > 0, "no room to read, phase {}", static_cast<int>(phase_));
+  reading_ = true;
+  const size_t wanted = phase_ == Phase::kResponding ? kWatchBytes : kReadBytes;
+  socket_.async_read_some(
+      in_.prepare(std::min(wanted, room)),
+      [self = shared_from_this()](ErrorCode ec, size_t bytes) { self->on_read(ec, bytes); });
+}
+
+void Connection::on_read(ErrorCode ec, size_t bytes) {
+  reading_ = false;
+  if (phase_ == Phase::kClosed) return;
+  if (ec && !(ec == asio::error::operation_aborted && phase_ == Phase::kIdle)) {
+    return on_read_error(ec);  // (the exception: finish_response() called the watching read back)
+  }
+  in_.commit(bytes);
+  advance();
+}
+
+void Connection::on_read_error(ErrorCode ec) {
+  if (phase_ != Phase::kResponding) return drop(Parting::kClose);
+  // A peer may close its sending side once it has asked, so a response that is ready is still sent
+  // to it. One that is still being worked on is not: nobody can tell such a peer from one that
+  // left.
+  if (exchange_->complete() && ec == asio::error::eof) {
+    peer_eof_ = true;
+    return;
+  }
+  drop(Parting::kClose);
+}
+
+void Connection::advance() {
+  if (phase_ == Phase::kIdle) begin_request();
+  if (phase_ == Phase::kHeader) parse_header();
+  if (phase_ == Phase::kBody) parse_body();
+  if (phase_ == Phase::kLinger) in_.clear();
+  if (phase_ == Phase::kClosed || reading_) return;
+  if (phase_ == Phase::kResponding) return watch_peer();
+  start_read();
+}
+
+void Connection::begin_request() {
+  // RFC 9112, 2.2: empty lines before a request line are skipped.
+  while (in_.size() > 0) {
+    const char c = *static_cast<const char*>(in_.data().data());
+    if (c != '\r' && c != '\n') break;
+    in_.consume(1);
+  }
+  if (in_.size() == 0) return;
+  arrived_ = now();
+  phase_ = Phase::kHeader;
+  set_deadline(core_->options.header_timeout);
+  parser_.emplace();
+  parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
+  parser_->body_limit(core_->options.max_body_bytes);
+  header_bytes_ = 0;
+}
+
+void Connection::parse_header() {
+  ErrorCode ec;
+  const size_t used = parser_->put(in_.data(), ec);
+  in_.consume(used);
+  header_bytes_ += used;
+  const bool incomplete = ec == error::need_more;
+  const size_t seen = header_bytes_ + (incomplete ? in_.size() : 0);
+  const size_t limit = core_->options.max_header_bytes;
+  if (seen > limit || (incomplete && seen == limit)) ec = error::header_limit;
+  if (ec == error::need_more) return;
+  if (ec) return on_parse_error(ec);
+  on_header();
+}
+
+// The header is complete: what can be refused without the body is refused here.
+void Connection::on_header() {
+  const auto& message = parser_->get();
+  const bool http_1_1 = message.version() == 11;
+  const size_t hosts = message.count(field::host);
+  if (hosts > 1 || (http_1_1 && hosts == 0)) {
+    return fail(400, fmt::format("a request has one Host field; this one has {}", hosts));
+  }
+  if (const auto encoding = message.find(field::transfer_encoding); encoding != message.end()) {
+    if (!http_1_1) return fail(400, "HTTP/1.0 has no Transfer-Encoding");
+    if (!equals_ignoring_case(view(encoding->value()), "chunked")) {
+      return fail(501, "the only Transfer-Encoding understood here is 'chunked'");
+    }
+  }
+  const auto expect = message.find(field::expect);
+  const bool expects = http_1_1 && expect != message.end();
+  if (expects && !equals_ignoring_case(view(expect->value()), "100-continue")) {
+    return fail(417, "the only Expect understood here is '100-continue'");
+  }
+  phase_ = Phase::kBody;
+  set_deadline(core_->options.body_timeout);
+  parser_->eager(true);
+  if (expects && !parser_->is_done() && in_.size() == 0) send_continue();
+}
+
+void Connection::send_continue() {
+  out_ = Exchange::Piece{.head = "HTTP/1.1 100 Continue\r\n\r\n", .body = {}, .tail = {}};
+  writing_ = true;
+  asio::async_write(socket_, asio::buffer(out_.head),
+                    [self = shared_from_this()](ErrorCode ec, size_t) {
+                      self->writing_ = false;
+                      if (self->phase_ == Phase::kClosed) return;
+                      if (ec) return self->drop(Parting::kClose);
+                      if (self->phase_ != Phase::kResponding) return;
+                      self->clear_deadline();
+                      self->flush();  // the response may have become ready meanwhile
+                    });
+}
+
+void Connection::parse_body() {
+  while (!parser_->is_done()) {
+    if (in_.size() == 0) return;
+    ErrorCode ec;
+    const size_t used = parser_->put(in_.data(), ec);
+    in_.consume(used);
+    if (ec == error::need_more) {
+      if (in_.size() < in_.max_size()) return;
+      return fail(431, fmt::format("a chunk's header or the trailer is over {} bytes", in_.size()));
+    }
+    if (ec) return on_parse_error(ec);
+  }
+  if (!writing_) clear_deadline();  // (a 100 that does not leave keeps it)
+  dispatch();
+}
+
+void Connection::on_parse_error(ErrorCode ec) {
+  if (ec == error::header_limit) {
+    return fail(431, fmt::format("the request's header is over the limit of {} bytes",
+                                 core_->options.max_header_bytes));
+  }
+  if (ec == error::body_limit) {
+    return fail(413, fmt::format("the request's body is over the limit of {} bytes",
+                                 core_->options.max_body_bytes));
+  }
+  fail(400, fmt::format("this is not an HTTP/1.1 request: {}", ec.message()));
+}
+
+void Connection::watch_peer() {
+  if (peer_eof_ || reading_) return;
+  if (in_.size() < in_.max_size()) return start_read();
+  watch_peer_by_polling();
+}
+
+// The peer pipelines more than we keep. Reading on would be unbounded, and without reading no end
+// of file is seen; so ask the kernel now and then whether the peer has closed.
+void Connection::watch_peer_by_polling() {
+  watch_timer_.expires_after(kPollInterval);
+  watch_timer_.async_wait([self = shared_from_this()](ErrorCode ec) {
+    if (ec || self->phase_ != Phase::kResponding || self->reading_) return;
+    pollfd peer{self->socket_.native_handle(), POLLRDHUP, 0};
+    const bool closed = poll(&peer, 1, 0) > 0;
+    if (!closed) return self->watch_peer_by_polling();
+    if (self->exchange_->complete()) return;
+    self->drop(Parting::kClose);
+  });
+}
+
+// ---- Responding
+// -----------------------------------------------------------------------------------------------------
+
+void Connection::dispatch() {
+  Request request;
+  std::string why_not;
+  const bool valid = fill_request(request, &why_not);
+  Exchange::Framing framing;
+  framing.is_head = request.method == "HEAD";
+  framing.http_1_1 = parser_->get().version() == 11;
+  framing.keep_alive = parser_->get().keep_alive();
+  framing.max_buffered_bytes = core_->options.max_write_buffer_bytes;
+  parser_.reset();
+  if (!valid) return fail(400, std::move(why_not));
+
+  std::shared_ptr<ResponseWriter> writer = begin_exchange(framing);
+  // Ours do not throw; the libraries that a handler calls may.
+  try {
+    core_->router.dispatch(request, writer, *core_->format_error);
+  } catch (const std::exception& e) {
+    log::error("the handler of {} {} threw: {}", request.method, request.path, e.what());
+    writer->send((*core_->format_error)(500, "the server failed on this request"));
+  }
+}
+
+bool Connection::fill_request(Request& request, std::string* why_not) {
+  auto& message = parser_->get();
+  request.method = view(message.method_string());
+  request.target = origin_form(view(message.target()));
+  const size_t question = request.target.find('?');
+  std::optional<std::string> path =
+      percent_decode(std::string_view(request.target).substr(0, question));
+  if (!path) {
+    *why_not = "the path has a '%' that two hex digits do not follow, or an encoded NUL";
+    return false;
+  }
+  request.path = *std::move(path);
+  if (question != std::string::npos) request.query = request.target.substr(question + 1);
+  for (const auto& f : message) {
+    request.headers.add(std::string(view(f.name_string())), std::string(view(f.value())));
+  }
+  request.body = std::move(message.body());
+  ErrorCode ec;
+  const auto remote = socket_.remote_endpoint(ec);
+  if (!ec) request.remote_address = remote.address().to_string();
+  request.arrived = arrived_;
+  return true;
+}
+
+std::shared_ptr<ResponseWriter> Connection::begin_exchange(Exchange::Framing framing) {
+  phase_ = Phase::kResponding;
+  ++core_->open_requests;
+  // The strand is copied: by the time it is used, the posted function may own the connection's last
+  // reference.
+  auto wake = [weak = weak_from_this(), strand = strand_] {
+    if (auto self = weak.lock()) {
+      asio::post(strand, [self = std::move(self)] { self->flush(); });
+    }
+  };
+  exchange_ = std::make_shared<Exchange>(framing, core_->format_error, std::move(wake));
+  return std::make_shared<ResponseWriter>(exchange_);
+}
+
+// Answers by itself, and closes afterwards: what else this peer sent cannot be trusted to start at
+// a request.
+void Connection::fail(int status, std::string message) {
+  parser_.reset();
+  clear_deadline();
+  Exchange::Framing framing;
+  framing.keep_alive = false;
+  begin_exchange(framing)->send((*core_->format_error)(status, std::move(message)));
+}
+
+void Connection::flush() {
+  if (phase_ != Phase::kResponding) return;
+  if (exchange_->gone())
+    return drop(Parting::kReset);  // too slow a reader, or a writer that gave up
+  arm_ping();
+  if (writing_) return;
+  std::optional<Exchange::Piece> piece = exchange_->take(!core_->draining && !peer_eof_);
+  if (!piece) return;
+  out_ = *std::move(piece);
+  out_sent_ = 0;
+  start_write();
+}
+
+void Connection::start_write() {
+  std::array<asio::const_buffer, 3> rest = {asio::buffer(out_.head), asio::buffer(out_.body),
+                                            asio::buffer(out_.tail)};
+  size_t skip = out_sent_;
+  for (asio::const_buffer& piece : rest) {
+    const size_t skipped = std::min(skip, piece.size());
+    piece += skipped;
+    skip -= skipped;
+  }
+  writing_ = true;
+  set_deadline(core_->options.write_timeout);
+  socket_.async_write_some(
+      rest, [self = shared_from_this()](ErrorCode ec, size_t bytes) { self->on_write(ec, bytes); });
+}
+
+void Connection::on_write(ErrorCode ec, size_t bytes) {
+  writing_ = false;
+  if (phase_ == Phase::kClosed) return;
+  if (ec) return drop(Parting::kClose);
+  exchange_->sent(bytes);
+  out_sent_ += bytes;
+  if (out_sent_ < out_.head.size() + out_.body.size() + out_.tail.size()) return start_write();
+  clear_deadline();
+  if (out_.last) return finish_response();
+  flush();
+}
+
+void Connection::arm_ping() {
+  if (ping_armed_) return;
+  const std::optional<Duration> next = exchange_->ping(now());
+  if (!next) return;
+  ping_armed_ = true;
+  ping_timer_.expires_after(*next);
+  ping_timer_.async_wait([self = shared_from_this()](ErrorCode ec) {
+    self->ping_armed_ = false;
+    if (!ec && self->phase_ == Phase::kResponding) self->flush();
+  });
+}
+
+void Connection::finish_response() {
+  const bool close = out_.close || peer_eof_;
+  out_ = {};
+  exchange_.reset();
+  --core_->open_requests;
+  ping_timer_.cancel();
+  watch_timer_.cancel();
+  if (close) return linger();
+  phase_ = Phase::kIdle;
+  set_deadline(core_->options.idle_timeout);
+  if (!reading_) return advance();
+  // The watching read is still out. With pipelined bytes here, call it back: its end goes on with
+  // them.
+  if (in_.size() > 0) {
+    ErrorCode ignored;
+    socket_.cancel(ignored);
+  }
+}
+
+// ---- Time and the end
+// -----------------------------------------------------------------------------------------------
+
+void Connection::set_deadline(Duration d) {
+  deadline_ = now() + d;
+  if (!deadline_armed_ || deadline_ < deadline_timer_.expiry()) arm_deadline_timer();
+}
+
+void Connection::arm_deadline_timer() {
+  deadline_armed_ = true;
+  deadline_timer_.expires_at(deadline_);
+  deadline_timer_.async_wait([self = shared_from_this()](ErrorCode ec) {
+    if (ec || self->phase_ == Phase::kClosed) return;
+    self->deadline_armed_ = false;
+    if (self->deadline_ == TimePoint::max()) return;
+    if (self->deadline_ > now()) return self->arm_deadline_timer();  // it was moved
+    self->clear_deadline();
+    self->on_deadline();
+  });
+}
+
+void Connection::on_deadline() {
+  const ServerOptions& options = core_->options;
+  switch (phase_) {
+    case Phase::kHeader:
+      return fail(408, fmt::format("the request's header took longer than {} s",
+                                   seconds(options.header_timeout)));
+    case Phase::kBody:
+      return fail(408, fmt::format("the request's body took longer than {} s",
+                                   seconds(options.body_timeout)));
+    case Phase::kResponding:
+      log::warn("a reader took nothing for {} s; dropped", seconds(options.write_timeout));
+      return drop(Parting::kReset);
+    case Phase::kIdle:
+    case Phase::kLinger:
+      return drop(Parting::kClose);
+    case Phase::kClosed:
+      return;
+  }
+}
+
+// Closing with unread input makes the kernel send a reset, which can destroy the response on its
+// way. So close our side, and read on until the peer closes its own, or for a short while.
+void Connection::linger() {
+  if (peer_eof_) return drop(Parting::kClose);
+  phase_ = Phase::kLinger;
+  in_.clear();
+  set_deadline(core_->options.linger_timeout);
+  ErrorCode ec;
+  socket_.shutdown(tcp::socket::shutdown_send, ec);
+  if (ec) return drop(Parting::kClose);
+  if (!reading_) start_read();
+}
+
+void Connection::drop(Parting parting) {
+  if (phase_ == Phase::kClosed) return;
+  phase_ = Phase::kClosed;
+  ErrorCode ignored;
+  // A reset frees what the kernel still holds for a reader that does not read.
+  if (parting == Parting::kReset) {
+    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
+  }
+  socket_.close(ignored);
+  deadline_timer_.cancel();
+  ping_timer_.cancel();
+  watch_timer_.cancel();
+  {
+    const std::lock_guard lock(core_->mutex);
+    core_->connections.erase(this);
+  }
+  if (!exchange_) return;
+  --core_->open_requests;
+  const std::shared_ptr<Exchange> exchange = std::move(exchange_);
+  exchange_.reset();
+  exchange->peer_gone();
+}
+
+}  // namespace pacer::http

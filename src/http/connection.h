@@ -1,0 +1,121 @@
+// One TCP connection: reads requests one at a time, hands each to the router, sends its response,
+// and watches all the while whether the peer is still there.
+//
+// Everything runs on the connection's strand; handlers and writers on other threads reach it only
+// through Exchange's wake. At most one read and one write are outstanding. The read goes on while a
+// response is pending: that is how a peer that leaves is noticed. Pipelined bytes it finds are kept
+// for the next request, up to the header limit.
+//
+//   kIdle --first byte--> kHeader --> kBody --> kResponding --last byte sent--> kIdle, or kLinger
+//   --> kClosed
+//     any of the first three may go to kResponding with an error (400, 408, 413, 431, ...), which
+//     closes afterwards
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "http/asio.h"
+#include "http/exchange.h"
+#include "http/server.h"
+
+namespace pacer::http {
+
+class Connection;
+
+// What the server and its connections share. Connections keep it alive, so a late writer never
+// meets a dead io_context.
+struct ServerCore {
+  ServerOptions options;
+  Router router;
+  std::shared_ptr<const ErrorFormatter> format_error;
+  asio::io_context io;
+  std::atomic<bool> draining = false;
+  std::atomic<size_t> open_requests = 0;
+
+  std::mutex mutex;  // of what follows
+  bool stopped = false;
+  std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  // The socket's executor is the strand, so every completion below runs on it.
+  Connection(std::shared_ptr<ServerCore> core, tcp::socket socket, Strand strand);
+  ~Connection();
+
+  // From any thread.
+  void start();
+  void refuse();  // over the connection limit: 503, then close
+  void drain();   // close if idle
+  void stop();    // drop now
+
+ private:
+  enum class Phase { kIdle, kHeader, kBody, kResponding, kLinger, kClosed };
+  using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
+
+  // Reading.
+  void start_read();
+  void on_read(ErrorCode ec, size_t bytes);
+  void on_read_error(ErrorCode ec);
+  void advance();  // does what the phase can do with the bytes that are there, then reads more
+  void begin_request();
+  void parse_header();
+  void on_header();
+  void parse_body();
+  void on_parse_error(ErrorCode ec);
+  void send_continue();
+  void watch_peer();
+  void watch_peer_by_polling();
+
+  // Responding.
+  void dispatch();
+  bool fill_request(Request& request, std::string* why_not);
+  std::shared_ptr<ResponseWriter> begin_exchange(Exchange::Framing framing);
+  void fail(int status, std::string message);
+  void flush();
+  void start_write();
+  void on_write(ErrorCode ec, size_t bytes);
+  void arm_ping();
+  void finish_response();
+
+  // Time and the end.
+  void set_deadline(Duration d);
+  void clear_deadline() { deadline_ = TimePoint::max(); }
+  void arm_deadline_timer();
+  void on_deadline();
+  void linger();
+  enum class Parting { kClose, kReset };
+  void drop(Parting parting);
+
+  const std::shared_ptr<ServerCore> core_;  // first: outlives the socket
+  const Strand strand_;
+  tcp::socket socket_;
+  Phase phase_ = Phase::kIdle;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool peer_eof_ = false;
+
+  boost::beast::flat_buffer in_;
+  std::optional<Parser> parser_;
+  size_t header_bytes_ = 0;
+  TimePoint arrived_{};
+
+  std::shared_ptr<Exchange> exchange_;  // set in kResponding
+  Exchange::Piece out_;
+  size_t out_sent_ = 0;
+
+  asio::steady_timer
+      deadline_timer_;  // one timer, moved lazily: a deadline per write costs one store
+  TimePoint deadline_ = TimePoint::max();
+  bool deadline_armed_ = false;
+  asio::steady_timer ping_timer_;
+  bool ping_armed_ = false;
+  asio::steady_timer watch_timer_;
+};
+
+}  // namespace pacer::http

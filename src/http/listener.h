@@ -1,0 +1,39 @@
+// One listening socket: accepts connections until it is closed.
+//
+// Enforces the connection limit. When the process is out of file descriptors it waits and tries
+// again instead of spinning: the connection that could not be accepted stays ready, so accept would
+// fail at once, again and again.
+#pragma once
+
+#include <memory>
+
+#include "base/result.h"
+#include "http/connection.h"
+
+namespace pacer::http {
+
+class Listener : public std::enable_shared_from_this<Listener> {
+ public:
+  explicit Listener(std::shared_ptr<ServerCore> core);
+
+  // Binds and listens. only_v6: leave the IPv4 side of "::" alone, since another listener has it.
+  ErrorCode open(const tcp::endpoint& endpoint, bool only_v6);
+  uint16_t port() const;
+
+  // From any thread.
+  void start();
+  void close();
+
+ private:
+  void accept();
+  void on_accept(ErrorCode ec, tcp::socket socket, Strand strand);
+  void admit(tcp::socket socket, Strand strand);
+
+  const std::shared_ptr<ServerCore> core_;
+  const Strand strand_;  // of the acceptor; each connection has its own
+  tcp::acceptor acceptor_;
+  asio::steady_timer retry_timer_;
+  bool failing_ = false;  // a warning was logged for this streak of failures
+};
+
+}  // namespace pacer::http
