@@ -86,6 +86,7 @@ void Exchange::write(std::string data) {
               body_.size() + in_flight_, framing_.max_buffered_bytes);
     state_ = State::kGone;  // the strand closes the connection and runs on_gone
     body_ = {};
+    woken_ = false;  // a write that is stuck answers no wake, but this one must be seen
   }
   wake();
 }
@@ -138,6 +139,7 @@ void Exchange::abandon() {
     if (state == State::kStreaming) {
       state_ = State::kGone;
       forgotten.swap(on_gone_);
+      woken_ = false;  // as in write()
       wake();
     }
   }

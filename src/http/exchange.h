@@ -74,7 +74,7 @@ class Exchange {
 
   mutable std::mutex mutex_;
   std::function<void()> wake_;
-  bool woken_ = false;  // and not yet taken: one wake is enough
+  bool woken_ = false;  // and nothing taken since: one wake is enough
   State state_ = State::kIdle;
   std::function<void()> on_gone_;
 
