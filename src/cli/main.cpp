@@ -1,1 +1,25 @@
-int main() { return 0; }
+// pacer: one program for serving, running and inspecting language models on CPUs.
+#include <cstdlib>
+
+#include "base/log.h"
+#include "base/version.h"
+#include "cli/commands.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"Serve language models from ordinary CPUs, within the latency that people feel."};
+  app.set_version_flag("--version", std::string("pacer ") + pacer::kVersion);
+  app.require_subcommand(1);
+  app.fallthrough();
+  std::string log_level = "info";
+  app.add_option("--log-level", log_level, "debug, info, warn, error or off")
+      ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
+      ->capture_default_str();
+  app.parse_complete_callback([&] { pacer::log::init(log_level.c_str()); });
+
+  int exit_code = EXIT_SUCCESS;
+  pacer::cli::add_serve(app, &exit_code);
+  pacer::cli::add_run(app, &exit_code);
+  pacer::cli::add_inspect(app, &exit_code);
+  CLI11_PARSE(app, argc, argv);
+  return exit_code;
+}

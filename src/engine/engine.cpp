@@ -23,7 +23,8 @@ Engine::Engine(EngineConfig config, std::unique_ptr<sched::Scheduler> scheduler,
       tokenizer_(tokenizer),
       clock_(clock),
       metrics_(metrics),
-      last_step_(clock.now()) {}
+      last_step_(clock.now()),
+      busy_since_(clock.now()) {}
 
 Engine::~Engine() {
   stop_admitting();
@@ -54,15 +55,23 @@ Result<RequestId> Engine::submit(GenerateRequest request, std::shared_ptr<Output
                  scheduler_->block_count() * kv::kBlockTokens);
   }
   // Count first, then look: two threads at the limit cannot both slip in.
-  if (in_flight_.fetch_add(1) >= in_flight_max()) {
+  const uint32_t before = in_flight_.fetch_add(1);
+  if (before >= in_flight_max()) {
     in_flight_.fetch_sub(1);
     metrics_.on_rejected(metrics::RejectedReason::kQueueFull);
     return error(Code::kExhausted, "the queue is full: {} requests are in flight, {} may be",
                  in_flight_max(), in_flight_max());
   }
+  if (before == 0) busy_since_.store(clock_.now());
   const RequestId id{next_id_.fetch_add(1)};
   inbox_.push(Submit{id, std::move(request), std::move(sink)});
   return id;
+}
+
+Duration Engine::stalled_for() const {
+  if (in_flight_.load() == 0) return Duration{};
+  // An engine that slept has an old last step: what counts is since there is work.
+  return clock_.now() - std::max(last_step_.load(), busy_since_.load());
 }
 
 void Engine::cancel(RequestId id) { inbox_.push(Cancel{id}); }

@@ -49,8 +49,10 @@ class Engine {
   void stop_admitting() { admitting_.store(false); }
 
   uint32_t in_flight() const { return in_flight_.load(); }
-  // How long ago the engine last finished a step (or was found idle): the truth behind /ready.
+  // How long ago the engine last finished a step (or was found idle).
   Duration last_step_age() const { return clock_.now() - last_step_.load(); }
+  // How long there has been work without a step being finished; 0 when idle. The truth behind /ready.
+  Duration stalled_for() const;
   const EngineConfig& config() const { return config_; }
   uint32_t in_flight_max() const;
 
@@ -98,6 +100,7 @@ class Engine {
   std::atomic<uint32_t> in_flight_{0};
   std::atomic<bool> admitting_{true};
   std::atomic<TimePoint> last_step_;
+  std::atomic<TimePoint> busy_since_;  // when a request last found the engine empty
 };
 
 }  // namespace pacer::engine
