@@ -1,8 +1,10 @@
-// A GGUF file, v2 or v3, little endian, memory-mapped: metadata and the tensor directory. Knows no model.
+// A GGUF file, v2 or v3, little endian, memory-mapped: metadata and the tensor directory. Knows no
+// model.
 //
-// Nothing in the file is trusted: every count, offset, size, alignment, type and string is checked before use, so
-// open() either returns a file whose every accessor is safe, or an Error with the file name and the reason.
-// Specification: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+// Nothing in the file is trusted: every count, offset, size, alignment, type and string is checked
+// before use, so open() either returns a file whose every accessor is safe, or an Error with the
+// file name and the reason. Specification:
+// https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 #pragma once
 
 #include <cstdint>
@@ -21,8 +23,8 @@
 
 namespace pacer::gguf {
 
-// Integers of every width are widened; arrays hold one kind. Strings point into the mapped file. A signed array
-// without a negative element is held as unsigned, since most writers know only INT32.
+// Integers of every width are widened; arrays hold one kind. Strings point into the mapped file. A
+// signed array without a negative element is held as unsigned, since most writers know only INT32.
 using Value = std::variant<bool, uint64_t, int64_t, double, std::string_view, std::vector<bool>,
                            std::vector<uint64_t>, std::vector<int64_t>, std::vector<double>,
                            std::vector<std::string_view>>;
@@ -30,8 +32,8 @@ using Value = std::variant<bool, uint64_t, int64_t, double, std::string_view, st
 struct TensorInfo {
   std::string_view name;
   tensor::DType dtype;
-  std::vector<uint64_t> shape;       // [columns (fastest), rows, ...] as in the file; 1 to 4 dimensions
-  std::span<const std::byte> data;   // whole and inside the mapped file
+  std::vector<uint64_t> shape;  // [columns (fastest), rows, ...] as in the file; 1 to 4 dimensions
+  std::span<const std::byte> data;  // whole and inside the mapped file
 
   uint64_t columns() const { return shape[0]; }
   uint64_t rows() const { return shape.size() > 1 ? shape[1] : 1; }
@@ -47,7 +49,8 @@ class File {
 
   const std::map<std::string_view, Value>& metadata() const { return metadata_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
-  // The weights were copied elsewhere: their pages need not stay in memory. Everything stays readable.
+  // The weights were copied elsewhere: their pages need not stay in memory. Everything stays
+  // readable.
   void release_pages() const { mapped_.release(); }
   const TensorInfo* find_tensor(std::string_view name) const;  // nullptr when absent
 
@@ -62,7 +65,8 @@ class File {
   Result<std::string_view> require_string(std::string_view key) const;
   // Arrays: nullptr when absent or of another element type.
   const std::vector<std::string_view>* find_strings(std::string_view key) const;
-  const std::vector<uint64_t>* find_uints(std::string_view key) const;  // also from non-negative ints
+  const std::vector<uint64_t>* find_uints(
+      std::string_view key) const;  // also from non-negative ints
   const std::vector<double>* find_floats(std::string_view key) const;
 
  private:
