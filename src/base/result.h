@@ -1,7 +1,8 @@
 // Errors as values: Error, Status and Result<T>.
 //
-// For bad input and for what the machine refuses: one clear sentence with the value, the limit and the name.
-// A bug of ours is not an Error; it is a CHECK (base/check.h). Our own code does not throw.
+// For bad input and for what the machine refuses: one clear sentence with the value, the limit and
+// the name. A bug of ours is not an Error; it is a CHECK (base/check.h). Our own code does not
+// throw.
 #pragma once
 
 #include <fmt/format.h>
@@ -78,9 +79,9 @@ struct Ok {};
 using Status = Result<Ok>;
 
 // Leaves the function with the error of a Status or Result, if it has one.
-#define TRY(expression)                                                            \
-  do {                                                                             \
-    if (auto try_result = (expression); !try_result) return try_result.error();    \
+#define TRY(expression)                                                         \
+  do {                                                                          \
+    if (auto try_result = (expression); !try_result) return try_result.error(); \
   } while (false)
 
 #define PACER_CONCAT_INNER(a, b) a##b

@@ -1,8 +1,8 @@
 // Random numbers as a pure function of (seed, position).
 //
-// Counter-based, so a request draws the same number for its k-th token whatever ran beside it, however it was
-// batched, and whether it was preempted in between. The mixing is SplitMix64 (Steele, Lea, Flood: "Fast splittable
-// pseudorandom number generators", OOPSLA 2014).
+// Counter-based, so a request draws the same number for its k-th token whatever ran beside it,
+// however it was batched, and whether it was preempted in between. The mixing is SplitMix64
+// (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #pragma once
 
 #include <cstdint>

@@ -9,8 +9,8 @@ namespace pacer::cli {
 namespace {
 
 constexpr std::pair<std::string_view, double> kUnits[] = {
-    {"", 1},     {"b", 1},      {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30},
-    {"tib", 0x1p40}, {"kb", 1e3}, {"mb", 1e6},  {"gb", 1e9},     {"tb", 1e12},
+    {"", 1},         {"b", 1},    {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30},
+    {"tib", 0x1p40}, {"kb", 1e3}, {"mb", 1e6},     {"gb", 1e9},     {"tb", 1e12},
 };
 
 }  // namespace
@@ -28,7 +28,8 @@ Result<uint64_t> parse_byte_size(std::string_view text) {
     if (number * factor >= 0x1p63) break;
     return static_cast<uint64_t>(number * factor);
   }
-  return error(Code::kInvalidArgument, "'{}' is not a size; examples: 2GiB, 512MiB, 1.5GB, 1048576", text);
+  return error(Code::kInvalidArgument, "'{}' is not a size; examples: 2GiB, 512MiB, 1.5GB, 1048576",
+               text);
 }
 
 }  // namespace pacer::cli

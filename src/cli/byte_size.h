@@ -8,7 +8,8 @@
 
 namespace pacer::cli {
 
-// Units: B, KiB, MiB, GiB, TiB (1024) and KB, MB, GB, TB (1000), without regard to case; none: bytes. Fractions allowed.
+// Units: B, KiB, MiB, GiB, TiB (1024) and KB, MB, GB, TB (1000), without regard to case; none:
+// bytes. Fractions allowed.
 Result<uint64_t> parse_byte_size(std::string_view text);
 
 }  // namespace pacer::cli

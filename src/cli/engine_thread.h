@@ -1,4 +1,5 @@
-// Drives an engine from a thread of its own: steps while there is work, sleeps until the next submit.
+// Drives an engine from a thread of its own: steps while there is work, sleeps until the next
+// submit.
 #pragma once
 
 #include <condition_variable>
@@ -16,7 +17,8 @@ class EngineThread {
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
 
-  // Finishes the current step and joins. Afterwards the caller is the engine's driving thread. Idempotent.
+  // Finishes the current step and joins. Afterwards the caller is the engine's driving thread.
+  // Idempotent.
   void stop();
 
  private:

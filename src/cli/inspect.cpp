@@ -49,7 +49,8 @@ struct ValueText {
     for (size_t i = 0; i < std::min(values.size(), kItemsMax); ++i) {
       text += (i > 0 ? ", " : "") + (*this)(T(values[i]));
     }
-    return fmt::format("[{}{}] ({} values)", text, values.size() > kItemsMax ? ", ..." : "", values.size());
+    return fmt::format("[{}{}] ({} values)", text, values.size() > kItemsMax ? ", ..." : "",
+                       values.size());
   }
 };
 
@@ -76,7 +77,8 @@ void print_formats(const gguf::File& file) {
     share.bytes += tensor.data.size();
     values_total += values;
   }
-  fmt::print("\n{} tensors, {:.1f} M parameters\n", file.tensors().size(), static_cast<double>(values_total) / 1e6);
+  fmt::print("\n{} tensors, {:.1f} M parameters\n", file.tensors().size(),
+             static_cast<double>(values_total) / 1e6);
   for (const auto& [name, share] : shares) {
     fmt::print("  {:<5} {:>5} tensors {:>9.1f} M values {:>10}\n", name, share.tensors,
                static_cast<double>(share.values) / 1e6, human_bytes(share.bytes));
@@ -86,7 +88,8 @@ void print_formats(const gguf::File& file) {
 Status inspect_file(const InspectFlags& flags) {
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(flags.path));
   fmt::print("{}: GGUF v{}, {}\n\n", flags.path, file.version(), human_bytes(file.size_bytes()));
-  for (const auto& [key, value] : file.metadata()) fmt::print("  {:<40} {}\n", key, std::visit(ValueText{}, value));
+  for (const auto& [key, value] : file.metadata())
+    fmt::print("  {:<40} {}\n", key, std::visit(ValueText{}, value));
   print_formats(file);
   if (flags.tensors) print_tensors(file);
 
@@ -96,9 +99,13 @@ Status inspect_file(const InspectFlags& flags) {
   } else if (const auto config = (*architecture)->read_config(file); !config) {
     fmt::print("\nnot servable: {}\n", config.error().message);
   } else {
-    const uint64_t kv_token_bytes = uint64_t{2} * config->layers * config->kv_values() * sizeof(uint16_t);
-    fmt::print("\nservable: {} layers, {} heads sharing {} key-value heads of {}, {} of KV cache a token\n",
-               config->layers, config->heads, config->kv_heads, config->head_dim, human_bytes(kv_token_bytes));
+    const uint64_t kv_token_bytes =
+        uint64_t{2} * config->layers * config->kv_values() * sizeof(uint16_t);
+    fmt::print(
+        "\nservable: {} layers, {} heads sharing {} key-value heads of {}, {} of KV cache a "
+        "token\n",
+        config->layers, config->heads, config->kv_heads, config->head_dim,
+        human_bytes(kv_token_bytes));
   }
   return Ok{};
 }
@@ -113,15 +120,17 @@ Status inspect_machine() {
     tiers += std::string(tiers.empty() ? "" : ", ") + table->name;
   }
   fmt::print("cpu               {}\n", cpu.model_name);
-  fmt::print("features          {}{}{}{}{}{}\n", cpu.avx2 ? "AVX2 " : "", cpu.avx512 ? "AVX-512 " : "",
-             cpu.avx512_vnni ? "VNNI " : "", cpu.avx512_bf16 ? "BF16 " : "", cpu.amx_int8 ? "AMX-INT8 " : "",
+  fmt::print("features          {}{}{}{}{}{}\n", cpu.avx2 ? "AVX2 " : "",
+             cpu.avx512 ? "AVX-512 " : "", cpu.avx512_vnni ? "VNNI " : "",
+             cpu.avx512_bf16 ? "BF16 " : "", cpu.amx_int8 ? "AMX-INT8 " : "",
              cpu.amx_bf16 ? "AMX-BF16" : "");
   fmt::print("kernel tier       {} (this machine runs: {})\n", chosen->name, tiers);
-  fmt::print("cores             {}{}\n", cores.cores,
-             cores.cgroup_cpus > 0 ? fmt::format(", cgroup quota {:.2f} CPUs", cores.cgroup_cpus) : "");
+  fmt::print(
+      "cores             {}{}\n", cores.cores,
+      cores.cgroup_cpus > 0 ? fmt::format(", cgroup quota {:.2f} CPUs", cores.cgroup_cpus) : "");
   fmt::print("threads           {}\n", cores.threads);
-  fmt::print("memory            {} in all ({}), {} available\n", human_bytes(memory.total_bytes), memory.limited_by,
-             human_bytes(memory.available_bytes));
+  fmt::print("memory            {} in all ({}), {} available\n", human_bytes(memory.total_bytes),
+             memory.limited_by, human_bytes(memory.available_bytes));
 
   sys::ThreadPool pool(cores.threads);
   const kernels::MachinePeaks peaks = kernels::measure_machine_peaks(pool);
@@ -129,8 +138,10 @@ Status inspect_machine() {
   fmt::print("  read bandwidth  {:.1f} GB/s ({} pages)\n", peaks.read_bytes_per_s / 1e9,
              peaks.huge_pages ? "huge" : "4 KiB");
   fmt::print("  int8 peak       {:.2f} TOP/s ({})\n", peaks.int8_ops_per_s / 1e12, peaks.int8_unit);
-  fmt::print("  bf16 peak       {:.2f} TFLOP/s ({})\n", peaks.bf16_flops_per_s / 1e12, peaks.bf16_unit);
-  fmt::print("  f32 peak        {:.2f} TFLOP/s ({})\n", peaks.f32_flops_per_s / 1e12, peaks.f32_unit);
+  fmt::print("  bf16 peak       {:.2f} TFLOP/s ({})\n", peaks.bf16_flops_per_s / 1e12,
+             peaks.bf16_unit);
+  fmt::print("  f32 peak        {:.2f} TFLOP/s ({})\n", peaks.f32_flops_per_s / 1e12,
+             peaks.f32_unit);
   return Ok{};
 }
 
@@ -144,10 +155,12 @@ Status inspect(const InspectFlags& flags) {
 
 void add_inspect(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* command = app.add_subcommand("inspect", "show what is in a GGUF file, or what this machine can do");
+  CLI::App* command =
+      app.add_subcommand("inspect", "show what is in a GGUF file, or what this machine can do");
   command->add_option("model", flags->path, "GGUF file")->type_name("FILE");
-  command->add_flag("--machine", flags->machine,
-                    "kernel tier, cores, memory; read bandwidth and int8/bf16 peak as measured now");
+  command->add_flag(
+      "--machine", flags->machine,
+      "kernel tier, cores, memory; read bandwidth and int8/bf16 peak as measured now");
   command->add_flag("--tensors", flags->tensors, "list every tensor too");
   command->callback([flags, exit_code] {
     if (const Status status = inspect(*flags); !status) {

@@ -18,7 +18,8 @@ namespace {
 
 constexpr uint64_t kDefaultKvBytes = 2ull << 30;
 
-// The KV budget: what was asked, if the machine has it; else the default, within half of what is free.
+// The KV budget: what was asked, if the machine has it; else the default, within half of what is
+// free.
 Result<uint64_t> kv_budget(std::optional<uint64_t> asked) {
   const sys::MemoryLimits memory = sys::memory_limits();
   if (!asked) return std::min(kDefaultKvBytes, memory.available_bytes / 2);
@@ -29,34 +30,41 @@ Result<uint64_t> kv_budget(std::optional<uint64_t> asked) {
   return *asked;
 }
 
-// Positions that a request may use: asked (the model and the KV cache must hold them), or as many as there are.
-Result<uint32_t> context_length(std::optional<uint32_t> asked, uint32_t trained, uint32_t kv_tokens) {
+// Positions that a request may use: asked (the model and the KV cache must hold them), or as many
+// as there are.
+Result<uint32_t> context_length(std::optional<uint32_t> asked, uint32_t trained,
+                                uint32_t kv_tokens) {
   if (!asked) return std::min(trained, kv_tokens);
   if (*asked > trained) {
-    return error(Code::kInvalidArgument, "max-model-len {} is beyond the {} tokens that the model was trained for",
-                 *asked, trained);
+    return error(Code::kInvalidArgument,
+                 "max-model-len {} is beyond the {} tokens that the model was trained for", *asked,
+                 trained);
   }
   if (*asked > kv_tokens) {
-    return error(Code::kInvalidArgument, "max-model-len {} does not fit a KV cache of {} tokens", *asked, kv_tokens);
+    return error(Code::kInvalidArgument, "max-model-len {} does not fit a KV cache of {} tokens",
+                 *asked, kv_tokens);
   }
   return *asked;
 }
 
 Status load_weights(const ModelOptions& options, const gguf::File& file, LoadedModel& loaded) {
-  const model::BatchLimits limits{.tokens = options.step_tokens_max,
-                                  .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
+  const model::BatchLimits limits{
+      .tokens = options.step_tokens_max,
+      .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
   ASSIGN_OR_RETURN(loaded.model, model::Model::load(file, *loaded.kernels, *loaded.pool, limits));
   return Ok{};
 }
 
 Status start_engine(const ModelOptions& options, LoadedModel& loaded) {
   ASSIGN_OR_RETURN(const uint64_t budget, kv_budget(options.kv_cache_bytes));
-  ASSIGN_OR_RETURN(const uint32_t blocks, runner::kv_blocks_for_budget(loaded.model->kv_shape(), budget));
-  ASSIGN_OR_RETURN(const uint32_t context, context_length(options.max_model_len, loaded.model->config().context_length,
-                                                          blocks * kv::kBlockTokens));
+  ASSIGN_OR_RETURN(const uint32_t blocks,
+                   runner::kv_blocks_for_budget(loaded.model->kv_shape(), budget));
+  ASSIGN_OR_RETURN(const uint32_t context,
+                   context_length(options.max_model_len, loaded.model->config().context_length,
+                                  blocks * kv::kBlockTokens));
   ASSIGN_OR_RETURN(auto policy, sched::make_policy(options.policy));
   ASSIGN_OR_RETURN(loaded.executor,
-                   runner::ModelExecutor::create(*loaded.model, *loaded.kernels, *loaded.pool, blocks));
+                   runner::ModelExecutor::create(*loaded.model, *loaded.pool, blocks));
   loaded.metrics = std::make_unique<metrics::EngineMetrics>(loaded.name, context, blocks, kVersion);
   auto scheduler = std::make_unique<sched::Scheduler>(
       sched::SchedulerConfig{.step_tokens_max = options.step_tokens_max,
@@ -64,11 +72,13 @@ Status start_engine(const ModelOptions& options, LoadedModel& loaded) {
                              .block_count = blocks},
       std::move(policy));
   loaded.engine = std::make_unique<engine::Engine>(
-      engine::EngineConfig{.max_model_len = context, .max_queue = options.max_queue}, std::move(scheduler),
-      *loaded.executor, *loaded.tokenizer, loaded.clock, *loaded.metrics);
-  log::info("KV cache: {} for {} tokens in {} blocks; up to {} tokens a request, {} requests running, {} waiting",
-            human_bytes(uint64_t{blocks} * loaded.model->kv_shape().block_bytes()), blocks * kv::kBlockTokens, blocks,
-            context, options.max_num_seqs, options.max_queue);
+      engine::EngineConfig{.max_model_len = context, .max_queue = options.max_queue},
+      std::move(scheduler), *loaded.executor, *loaded.tokenizer, loaded.clock, *loaded.metrics);
+  log::info(
+      "KV cache: {} for {} tokens in {} blocks; up to {} tokens a request, {} requests running, {} "
+      "waiting",
+      human_bytes(uint64_t{blocks} * loaded.model->kv_shape().block_bytes()),
+      blocks * kv::kBlockTokens, blocks, context, options.max_num_seqs, options.max_queue);
   return Ok{};
 }
 
@@ -82,15 +92,16 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(options.path));
   ASSIGN_OR_RETURN(loaded->tokenizer, text::Tokenizer::from_gguf(file));
   ASSIGN_OR_RETURN(loaded->chat_template, text::ChatTemplate::from_gguf(file, *loaded->tokenizer));
-  loaded->name =
-      options.served_name.empty() ? std::filesystem::path(options.path).stem().string() : options.served_name;
+  loaded->name = options.served_name.empty() ? std::filesystem::path(options.path).stem().string()
+                                             : options.served_name;
 
   const uint32_t threads = options.threads.value_or(sys::cpu_limits().threads);
   loaded->pool = std::make_unique<sys::ThreadPool>(threads);
   TRY(load_weights(options, file, *loaded));
   if (loaded->tokenizer->vocabulary_size() > loaded->model->config().vocabulary) {
-    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}", options.path,
-                 loaded->tokenizer->vocabulary_size(), loaded->model->config().vocabulary);
+    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}",
+                 options.path, loaded->tokenizer->vocabulary_size(),
+                 loaded->model->config().vocabulary);
   }
   log::info("{}: {} of weights, {} kernels on {} threads, loaded in {:.2f} s", loaded->name,
             human_bytes(loaded->model->weight_bytes()), loaded->kernels->name, threads,

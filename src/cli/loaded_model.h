@@ -20,13 +20,15 @@ namespace pacer::cli {
 
 struct ModelOptions {
   std::string path;
-  std::string served_name;                    // empty: the file's name without .gguf
-  std::optional<uint32_t> max_model_len;      // nothing: what the model was trained for, as far as the KV cache holds it
+  std::string served_name;  // empty: the file's name without .gguf
+  std::optional<uint32_t>
+      max_model_len;  // nothing: what the model was trained for, as far as the KV cache holds it
   uint32_t max_num_seqs = 32;
   uint32_t max_queue = 256;
   uint32_t step_tokens_max = 256;
-  std::optional<uint64_t> kv_cache_bytes;     // nothing: 2 GiB, or half of the free memory if that is less
-  std::optional<uint32_t> threads;            // nothing: the cores and CPU quota that this process has
+  std::optional<uint64_t>
+      kv_cache_bytes;               // nothing: 2 GiB, or half of the free memory if that is less
+  std::optional<uint32_t> threads;  // nothing: the cores and CPU quota that this process has
   std::string policy = "fcfs";
 };
 

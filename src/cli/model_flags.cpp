@@ -6,13 +6,19 @@ namespace pacer::cli {
 
 void ModelFlags::add_to(CLI::App& command) {
   command.add_option("-m,--model", options.path, "GGUF file")->required()->type_name("FILE");
-  command.add_option("--max-model-len", options.max_model_len,
-                     "tokens of one request, prompt and answer (default: what the model was trained for)")
+  command
+      .add_option(
+          "--max-model-len", options.max_model_len,
+          "tokens of one request, prompt and answer (default: what the model was trained for)")
       ->check(CLI::Range(2u, 1u << 24));
-  command.add_option("--kv-cache-memory", kv_cache_memory,
-                     "hard budget of the KV cache, such as 2GiB (default: 2GiB, at most half of the free memory)")
+  command
+      .add_option("--kv-cache-memory", kv_cache_memory,
+                  "hard budget of the KV cache, such as 2GiB (default: 2GiB, at most half of the "
+                  "free memory)")
       ->type_name("SIZE");
-  command.add_option("--threads", options.threads, "compute threads (default: the cores and CPU quota there are)")
+  command
+      .add_option("--threads", options.threads,
+                  "compute threads (default: the cores and CPU quota there are)")
       ->check(CLI::Range(1u, 1024u));
 }
 

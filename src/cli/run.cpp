@@ -60,9 +60,12 @@ Result<std::vector<TokenId>> encode_prompt(const RunFlags& flags, const LoadedMo
 
 void print_figures(const engine::Finish& finish, const PrintSink& sink, TimePoint start) {
   const double decode = seconds(sink.last() - sink.first());
-  log::info("{} prompt tokens, first token after {:.3f} s; {} tokens ({}), {:.1f} tokens/s of this one stream",
-            finish.prompt_tokens, seconds(sink.first() - start), finish.output_tokens,
-            engine::to_string(finish.reason), finish.output_tokens > 1 ? (finish.output_tokens - 1) / decode : 0.0);
+  log::info(
+      "{} prompt tokens, first token after {:.3f} s; {} tokens ({}), {:.1f} tokens/s of this one "
+      "stream",
+      finish.prompt_tokens, seconds(sink.first() - start), finish.output_tokens,
+      engine::to_string(finish.reason),
+      finish.output_tokens > 1 ? (finish.output_tokens - 1) / decode : 0.0);
 }
 
 Status run(const RunFlags& flags) {
@@ -97,23 +100,30 @@ void add_run(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<RunFlags>();
   CLI::App* command = app.add_subcommand("run", "answer one prompt on the terminal");
   flags->model.add_to(*command);
-  command->add_option("-p,--prompt", flags->prompt, "the text to go on from, or the message with --chat")
+  command
+      ->add_option("-p,--prompt", flags->prompt,
+                   "the text to go on from, or the message with --chat")
       ->required()
       ->type_name("TEXT");
   command->add_option("-n,--max-tokens", flags->max_tokens, "tokens of the answer at most")
       ->check(CLI::Range(1u, 1u << 24))
       ->capture_default_str();
   command->add_flag("--chat", flags->chat, "put the prompt into the model's chat template");
-  command->add_flag("--ignore-eos", flags->ignore_eos, "go on to --max-tokens whatever the model says");
-  command->add_option("--temperature", flags->sampling.temperature, "0: always the most likely token")
+  command->add_flag("--ignore-eos", flags->ignore_eos,
+                    "go on to --max-tokens whatever the model says");
+  command
+      ->add_option("--temperature", flags->sampling.temperature, "0: always the most likely token")
       ->check(CLI::Range(0.0f, 2.0f))
       ->capture_default_str();
   command->add_option("--top-k", flags->sampling.top_k, "only the k most likely tokens; 0: all");
   command->add_option("--top-p", flags->sampling.top_p, "only the most likely tokens of this mass")
       ->check(CLI::Range(1e-6f, 1.0f));
-  command->add_option("--min-p", flags->sampling.min_p, "only tokens this likely, relative to the most likely")
+  command
+      ->add_option("--min-p", flags->sampling.min_p,
+                   "only tokens this likely, relative to the most likely")
       ->check(CLI::Range(0.0f, 1.0f));
-  command->add_option("--seed", flags->sampling.seed, "the same seed draws the same tokens")->capture_default_str();
+  command->add_option("--seed", flags->sampling.seed, "the same seed draws the same tokens")
+      ->capture_default_str();
   command->callback([flags, exit_code] {
     if (const Status status = run(*flags); !status) {
       log::error("{}", status.error().message);

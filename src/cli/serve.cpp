@@ -1,7 +1,8 @@
 // pacer serve: the online API.
 //
-// Threads: the I/O threads of http::Server (HTTP, JSON, templates, tokenising), one engine thread (EngineThread), and
-// the workers of its pool. This thread only starts them, waits for a signal, and drains.
+// Threads: the I/O threads of http::Server (HTTP, JSON, templates, tokenising), one engine thread
+// (EngineThread), and the workers of its pool. This thread only starts them, waits for a signal,
+// and drains.
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -31,9 +32,12 @@ struct ServeFlags {
 
 // SIGTERM and SIGINT, counted: the first drains, the second ends now.
 std::atomic<int> g_signals{0};
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may only touch lock-free atomics");
+static_assert(std::atomic<int>::is_always_lock_free,
+              "a signal handler may only touch lock-free atomics");
 
-void count_signal(int) { g_signals.fetch_add(1); }
+void count_signal(int) {
+  g_signals.fetch_add(1);
+}
 
 // Polling keeps the handler to one atomic; nobody notices 20 ms at shutdown.
 template <class Done>
@@ -46,13 +50,15 @@ void print_welcome(const std::string& base_url, const LoadedModel& loaded) {
   fmt::print(
       "\nPacer serves {} at {}\n\nTry it:\n\n"
       "  curl -N {}/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-      "    -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Hello, who are you?\"}}],\"stream\":true}}'\n\n"
+      "    -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Hello, who are "
+      "you?\"}}],\"stream\":true}}'\n\n"
       "Ctrl-C stops it.\n",
       loaded.name, base_url, base_url);
   std::fflush(stdout);
 }
 
-// Requests in flight go on for up to the timeout; then, or on a second signal, they end with an error event.
+// Requests in flight go on for up to the timeout; then, or on a second signal, they end with an
+// error event.
 void drain(api::ApiContext& api, LoadedModel& loaded, http::Server& server, EngineThread& thread,
            uint32_t timeout_s) {
   api.draining.store(true);
@@ -66,7 +72,8 @@ void drain(api::ApiContext& api, LoadedModel& loaded, http::Server& server, Engi
   thread.stop();
   if (loaded.engine->in_flight() > 0) {
     log::warn("ending {} requests that did not finish", loaded.engine->in_flight());
-    loaded.engine->fail_all(error(Code::kUnavailable, "the server shut down before the answer was complete"));
+    loaded.engine->fail_all(
+        error(Code::kUnavailable, "the server shut down before the answer was complete"));
   }
   // Last bytes on their way to clients.
   const TimePoint flushed = loaded.clock.now() + std::chrono::seconds(2);
@@ -88,10 +95,11 @@ Status serve(const ServeFlags& flags) {
                       .model_name = loaded->name,
                       .version = kVersion};
   EngineThread thread(*loaded->engine);
-  ASSIGN_OR_RETURN(const auto server,
-                   http::Server::start(flags.server, api::make_router(api), api::format_http_error));
+  ASSIGN_OR_RETURN(const auto server, http::Server::start(flags.server, api::make_router(api),
+                                                          api::format_http_error));
   const bool ipv6 = flags.server.host.find(':') != std::string::npos;
-  print_welcome(fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", flags.server.host, ipv6 ? "]" : "", server->port()),
+  print_welcome(fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", flags.server.host, ipv6 ? "]" : "",
+                            server->port()),
                 *loaded);
 
   wait_until([] { return g_signals.load() > 0; });
@@ -104,25 +112,33 @@ Status serve(const ServeFlags& flags) {
 
 void add_serve(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command = app.add_subcommand("serve", "serve a model over an OpenAI-compatible HTTP API");
+  CLI::App* command =
+      app.add_subcommand("serve", "serve a model over an OpenAI-compatible HTTP API");
   flags->model.add_to(*command);
   ModelOptions& options = flags->model.options;
-  command->add_option("--host", flags->server.host, "address or name to listen on")->capture_default_str();
-  command->add_option("--port", flags->server.port, "port to listen on; 0: any free one")->capture_default_str();
+  command->add_option("--host", flags->server.host, "address or name to listen on")
+      ->capture_default_str();
+  command->add_option("--port", flags->server.port, "port to listen on; 0: any free one")
+      ->capture_default_str();
   command->add_option("--served-model-name", options.served_name,
                       "what clients call the model (default: the file's name without .gguf)");
   command->add_option("--max-num-seqs", options.max_num_seqs, "requests that run at once")
       ->check(CLI::Range(1u, 4096u))
       ->capture_default_str();
-  command->add_option("--max-queue", options.max_queue, "requests that may wait beyond those; more are answered 429")
+  command
+      ->add_option("--max-queue", options.max_queue,
+                   "requests that may wait beyond those; more are answered 429")
       ->check(CLI::Range(0u, 1u << 20))
       ->capture_default_str();
-  command->add_option("--max-num-batched-tokens", options.step_tokens_max,
-                      "tokens that one step may run: larger is more throughput, smaller is smoother streams")
+  command
+      ->add_option(
+          "--max-num-batched-tokens", options.step_tokens_max,
+          "tokens that one step may run: larger is more throughput, smaller is smoother streams")
       ->check(CLI::Range(1u, 1u << 16))
       ->capture_default_str();
-  command->add_option("--shutdown-timeout", flags->shutdown_timeout_s,
-                      "seconds that requests in flight get after SIGTERM")
+  command
+      ->add_option("--shutdown-timeout", flags->shutdown_timeout_s,
+                   "seconds that requests in flight get after SIGTERM")
       ->capture_default_str();
   command->callback([flags, exit_code] {
     if (const Status status = serve(*flags); !status) {

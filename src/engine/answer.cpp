@@ -20,7 +20,8 @@ Answer::Progress Answer::add(TokenId token) {
   return {std::move(output.text), std::nullopt};
 }
 
-// What was held back, now that nothing can follow: half a character is U+FFFD, the start of a stop string is text.
+// What was held back, now that nothing can follow: half a character is U+FFFD, the start of a stop
+// string is text.
 std::string Answer::flush() {
   text::StopMatcher::Output output = stops_.push(utf8_.finish());
   return output.matched ? std::move(output.text) : output.text + stops_.finish();

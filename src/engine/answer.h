@@ -1,7 +1,7 @@
 // One request's answer as it grows: token ids in, sendable text and the reason to stop out.
 //
-// Decides every way in which an answer ends by itself: end-of-generation token, stop string, max_tokens. Knows nothing
-// of scheduling; owned by the engine, one per request.
+// Decides every way in which an answer ends by itself: end-of-generation token, stop string,
+// max_tokens. Knows nothing of scheduling; owned by the engine, one per request.
 #pragma once
 
 #include <optional>

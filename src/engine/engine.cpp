@@ -10,13 +10,18 @@ namespace pacer::engine {
 
 namespace {
 
-RequestId request_of(sched::SeqId id) { return RequestId{sched::value(id)}; }
-sched::SeqId sequence_of(RequestId id) { return sched::SeqId{static_cast<uint64_t>(id)}; }
+RequestId request_of(sched::SeqId id) {
+  return RequestId{sched::value(id)};
+}
+sched::SeqId sequence_of(RequestId id) {
+  return sched::SeqId{static_cast<uint64_t>(id)};
+}
 
 }  // namespace
 
-Engine::Engine(EngineConfig config, std::unique_ptr<sched::Scheduler> scheduler, sched::Executor& executor,
-               const text::Tokenizer& tokenizer, const Clock& clock, metrics::EngineMetrics& metrics)
+Engine::Engine(EngineConfig config, std::unique_ptr<sched::Scheduler> scheduler,
+               sched::Executor& executor, const text::Tokenizer& tokenizer, const Clock& clock,
+               metrics::EngineMetrics& metrics)
     : config_(config),
       scheduler_(std::move(scheduler)),
       executor_(executor),
@@ -31,11 +36,14 @@ Engine::~Engine() {
   fail_all(error(Code::kUnavailable, "the server shut down"));
 }
 
-uint32_t Engine::in_flight_max() const { return scheduler_->config().running_max + config_.max_queue; }
+uint32_t Engine::in_flight_max() const {
+  return scheduler_->config().running_max + config_.max_queue;
+}
 
 Result<RequestId> Engine::submit(GenerateRequest request, std::shared_ptr<OutputSink> sink) {
-  CHECK(!request.prompt.empty() && request.max_tokens > 0, "request '{}': {} prompt tokens, max_tokens {}",
-        request.name, request.prompt.size(), request.max_tokens);
+  CHECK(!request.prompt.empty() && request.max_tokens > 0,
+        "request '{}': {} prompt tokens, max_tokens {}", request.name, request.prompt.size(),
+        request.max_tokens);
   if (!admitting_.load()) {
     metrics_.on_rejected(metrics::RejectedReason::kShuttingDown);
     return error(Code::kUnavailable, "the server is shutting down");
@@ -74,7 +82,9 @@ Duration Engine::stalled_for() const {
   return clock_.now() - std::max(last_step_.load(), busy_since_.load());
 }
 
-void Engine::cancel(RequestId id) { inbox_.push(Cancel{id}); }
+void Engine::cancel(RequestId id) {
+  inbox_.push(Cancel{id});
+}
 
 bool Engine::step() {
   drain_incoming();

@@ -1,8 +1,9 @@
 // The engine loop: drain, plan, run, commit, publish.
 //
-// Single-threaded, with clock and executor passed in, so that the same engine runs in production, in deterministic
-// tests and in simulation. Links no model and no kernel. Other threads only submit() and cancel(); whoever drives it
-// calls step() from one thread, and sleeps when it returns false until the wakeup is called.
+// Single-threaded, with clock and executor passed in, so that the same engine runs in production,
+// in deterministic tests and in simulation. Links no model and no kernel. Other threads only
+// submit() and cancel(); whoever drives it calls step() from one thread, and sleeps when it returns
+// false until the wakeup is called.
 //
 // A request that submit() accepted gets exactly one last event, whatever happens.
 #pragma once
@@ -34,14 +35,15 @@ struct EngineConfig {
 class Engine {
  public:
   // Everything passed by reference outlives the engine.
-  Engine(EngineConfig config, std::unique_ptr<sched::Scheduler> scheduler, sched::Executor& executor,
-         const text::Tokenizer& tokenizer, const Clock& clock, metrics::EngineMetrics& metrics);
+  Engine(EngineConfig config, std::unique_ptr<sched::Scheduler> scheduler,
+         sched::Executor& executor, const text::Tokenizer& tokenizer, const Clock& clock,
+         metrics::EngineMetrics& metrics);
   ~Engine();  // what still runs ends with an error event
 
   // --- any thread ---
 
-  // Takes a request in, or says why not: kInvalidArgument (can never be served), kExhausted (queue full),
-  // kUnavailable (shutting down). An Error means that the sink will never be called.
+  // Takes a request in, or says why not: kInvalidArgument (can never be served), kExhausted (queue
+  // full), kUnavailable (shutting down). An Error means that the sink will never be called.
   Result<RequestId> submit(GenerateRequest request, std::shared_ptr<OutputSink> sink);
   // The request ends within one step with kCancelled, if it has not ended already.
   void cancel(RequestId id);
@@ -51,7 +53,8 @@ class Engine {
   uint32_t in_flight() const { return in_flight_.load(); }
   // How long ago the engine last finished a step (or was found idle).
   Duration last_step_age() const { return clock_.now() - last_step_.load(); }
-  // How long there has been work without a step being finished; 0 when idle. The truth behind /ready.
+  // How long there has been work without a step being finished; 0 when idle. The truth behind
+  // /ready.
   Duration stalled_for() const;
   const EngineConfig& config() const { return config_; }
   uint32_t in_flight_max() const;

@@ -1,4 +1,5 @@
-// The whole loop with a scripted executor and a clock that stands still: no weights, no threads, no sleeping.
+// The whole loop with a scripted executor and a clock that stands still: no weights, no threads, no
+// sleeping.
 #include "engine/engine.h"
 
 #include <gtest/gtest.h>
@@ -30,21 +31,27 @@ class Recorder final : public OutputSink {
 
 class EngineTest : public ::testing::Test {
  protected:
-  explicit EngineTest(sched::SchedulerConfig config = {.step_tokens_max = 64, .running_max = 4, .block_count = 64})
+  explicit EngineTest(sched::SchedulerConfig config = {.step_tokens_max = 64,
+                                                       .running_max = 4,
+                                                       .block_count = 64})
       : executor_(sched::echo_prompt(text::kTestImEnd)) {
     make(config, {.max_model_len = 512, .max_queue = 8});
   }
 
   void make(sched::SchedulerConfig config, EngineConfig engine_config) {
     engine_.reset();
-    metrics_ = std::make_unique<metrics::EngineMetrics>("test", engine_config.max_model_len, config.block_count, "0");
+    metrics_ = std::make_unique<metrics::EngineMetrics>("test", engine_config.max_model_len,
+                                                        config.block_count, "0");
     engine_ = std::make_unique<Engine>(
-        engine_config, std::make_unique<sched::Scheduler>(config, *sched::make_policy("fcfs")), executor_, *tokenizer_,
-        clock_, *metrics_);
+        engine_config, std::make_unique<sched::Scheduler>(config, *sched::make_policy("fcfs")),
+        executor_, *tokenizer_, clock_, *metrics_);
   }
 
   GenerateRequest request(const std::string& prompt, uint32_t max_tokens = 100) {
-    return {.name = "test", .prompt = tokenizer_->encode(prompt), .max_tokens = max_tokens, .arrived = clock_.now()};
+    return {.name = "test",
+            .prompt = tokenizer_->encode(prompt),
+            .max_tokens = max_tokens,
+            .arrived = clock_.now()};
   }
 
   std::pair<RequestId, std::shared_ptr<Recorder>> submit(GenerateRequest r) {
@@ -124,7 +131,8 @@ TEST_F(EngineTest, AStopStringThatNeverCompletesIsGivenBackAtTheEnd) {
 
 TEST_F(EngineTest, ACharacterCutByMaxTokensIsAReplacementCharacterAndNeverHalf) {
   const std::string text = "\xe2\x82\xac\xf0\x9f\x98\x80";  // euro sign, grinning face: 3 + 4 bytes
-  const std::string expected[] = {"\xef\xbf\xbd", "\xef\xbf\xbd", "\xe2\x82\xac", "\xe2\x82\xac\xef\xbf\xbd"};
+  const std::string expected[] = {"\xef\xbf\xbd", "\xef\xbf\xbd", "\xe2\x82\xac",
+                                  "\xe2\x82\xac\xef\xbf\xbd"};
   for (uint32_t n = 1; n <= 4; ++n) {
     const auto [id, answer] = submit(request(text, n));
     run_to_idle();
@@ -138,15 +146,15 @@ TEST_F(EngineTest, ACancelledRequestEndsWithinOneStepInEveryState) {
   std::vector<std::pair<RequestId, std::shared_ptr<Recorder>>> others;
   for (int i = 0; i < 5; ++i) others.push_back(submit(request("queued", 100)));
 
-  engine_->cancel(running);            // prefilling
-  engine_->cancel(others[4].first);    // not even drained yet
+  engine_->cancel(running);          // prefilling
+  engine_->cancel(others[4].first);  // not even drained yet
   engine_->step();
   EXPECT_EQ(running_answer->finish->reason, FinishReason::kCancelled);
   EXPECT_EQ(others[4].second->finish->reason, FinishReason::kCancelled);
   EXPECT_TRUE(others[4].second->tokens.empty());
 
   engine_->step();
-  engine_->cancel(others[0].first);    // decoding
+  engine_->cancel(others[0].first);  // decoding
   engine_->step();
   EXPECT_EQ(others[0].second->finish->reason, FinishReason::kCancelled);
   run_to_idle();
@@ -166,7 +174,8 @@ TEST_F(EngineTest, CancellingAfterTheEndOrTwiceDoesNothing) {
 }
 
 TEST_F(EngineTest, AQueuedRequestThatLeavesIsNeverRun) {
-  make({.step_tokens_max = 64, .running_max = 1, .block_count = 64}, {.max_model_len = 512, .max_queue = 8});
+  make({.step_tokens_max = 64, .running_max = 1, .block_count = 64},
+       {.max_model_len = 512, .max_queue = 8});
   const auto [first, first_answer] = submit(request("first"));
   engine_->step();
   std::vector<std::shared_ptr<Recorder>> dead;
@@ -207,13 +216,16 @@ TEST_F(EngineTest, WhatCanNeverFitIsRefusedAtOnceWithTheNumbers) {
   auto refused = engine_->submit(request(std::string(500, 'a'), 13), recorder);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kInvalidArgument);
-  EXPECT_EQ(refused.error().message, "500 prompt tokens + max_tokens 13 = 513 tokens, but the context holds 512");
+  EXPECT_EQ(refused.error().message,
+            "500 prompt tokens + max_tokens 13 = 513 tokens, but the context holds 512");
   EXPECT_TRUE(engine_->submit(request(std::string(500, 'a'), 12), recorder).ok());
 
-  make({.step_tokens_max = 64, .running_max = 4, .block_count = 4}, {.max_model_len = 512, .max_queue = 8});
+  make({.step_tokens_max = 64, .running_max = 4, .block_count = 4},
+       {.max_model_len = 512, .max_queue = 8});
   refused = engine_->submit(request(std::string(60, 'a'), 5), recorder);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message, "60 prompt tokens + max_tokens 5 = 65 tokens, but the KV cache holds 64");
+  EXPECT_EQ(refused.error().message,
+            "60 prompt tokens + max_tokens 5 = 65 tokens, but the KV cache holds 64");
 }
 
 TEST_F(EngineTest, AFailedStepFailsItsRequestsAndTheNextOnesRun) {
@@ -245,10 +257,12 @@ TEST_F(EngineTest, ShutdownRefusesNewRequestsAndEndsOldOnesWithAnError) {
 }
 
 TEST_F(EngineTest, ThirtyTwoAtOnceAnswerAndAccountAsAlone) {
-  make({.step_tokens_max = 40, .running_max = 32, .block_count = 64}, {.max_model_len = 512, .max_queue = 64});
+  make({.step_tokens_max = 40, .running_max = 32, .block_count = 64},
+       {.max_model_len = 512, .max_queue = 64});
   std::vector<std::string> prompts;
   std::vector<std::shared_ptr<Recorder>> together, alone;
-  for (int i = 0; i < 32; ++i) prompts.push_back("stream " + std::to_string(i) + std::string(static_cast<size_t>(i), '.'));
+  for (int i = 0; i < 32; ++i)
+    prompts.push_back("stream " + std::to_string(i) + std::string(static_cast<size_t>(i), '.'));
   for (const std::string& prompt : prompts) together.push_back(submit(request(prompt, 30)).second);
   run_to_idle();
   for (const std::string& prompt : prompts) {
@@ -264,9 +278,11 @@ TEST_F(EngineTest, ThirtyTwoAtOnceAnswerAndAccountAsAlone) {
   }
 }
 
-// Pool of 1,024 tokens, four requests that each grow to 600: all end, as alone, with few preemptions.
+// Pool of 1,024 tokens, four requests that each grow to 600: all end, as alone, with few
+// preemptions.
 TEST_F(EngineTest, OutOfBlocksRequestsWaitTheirTurnAndAnswerAsAlone) {
-  make({.step_tokens_max = 256, .running_max = 4, .block_count = 64}, {.max_model_len = 1024, .max_queue = 8});
+  make({.step_tokens_max = 256, .running_max = 4, .block_count = 64},
+       {.max_model_len = 1024, .max_queue = 8});
   std::vector<std::shared_ptr<Recorder>> answers;
   for (int i = 0; i < 4; ++i) {
     GenerateRequest r = request(std::string(100, static_cast<char>('a' + i)), 500);
@@ -312,9 +328,11 @@ TEST_F(EngineTest, StalledMeansWorkWithoutSteps) {
   run_to_idle();
 }
 
-// Submissions, cancellations, failures and pool sizes at random: one last event each, nothing left behind.
+// Submissions, cancellations, failures and pool sizes at random: one last event each, nothing left
+// behind.
 TEST_F(EngineTest, RandomHistoriesGiveEveryRequestExactlyOneLastEvent) {
-  const uint64_t base = static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
+  const uint64_t base =
+      static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
   for (uint64_t seed = base; seed < base + 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
@@ -331,16 +349,19 @@ TEST_F(EngineTest, RandomHistoriesGiveEveryRequestExactlyOneLastEvent) {
     std::vector<std::pair<RequestId, std::shared_ptr<Recorder>>> all;
     for (int i = 0; i < 300; ++i) {
       if (rng.below(4) == 0) {
-        GenerateRequest r = request(std::string(1 + rng.below(50), 'q'), 1 + static_cast<uint32_t>(rng.below(40)));
+        GenerateRequest r =
+            request(std::string(1 + rng.below(50), 'q'), 1 + static_cast<uint32_t>(rng.below(40)));
         r.ignore_eos = rng.below(2) == 0;
         auto recorder = std::make_shared<Recorder>();
-        if (const auto id = engine_->submit(std::move(r), recorder); id.ok()) all.emplace_back(*id, recorder);
+        if (const auto id = engine_->submit(std::move(r), recorder); id.ok())
+          all.emplace_back(*id, recorder);
       }
       if (rng.below(12) == 0 && !all.empty()) engine_->cancel(all[rng.below(all.size())].first);
       engine_->step();
     }
     run_to_idle();
-    for (const auto& [id, recorder] : all) ASSERT_TRUE(recorder->finish) << static_cast<uint64_t>(id);
+    for (const auto& [id, recorder] : all)
+      ASSERT_TRUE(recorder->finish) << static_cast<uint64_t>(id);
     EXPECT_EQ(engine_->in_flight(), 0u);
     EXPECT_EQ(metric("vllm:kv_cache_usage_perc"), 0);
     executor_.before_step(nullptr);

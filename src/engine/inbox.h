@@ -1,4 +1,5 @@
-// What other threads ask of the engine, in order: the only door between I/O threads and the engine thread.
+// What other threads ask of the engine, in order: the only door between I/O threads and the engine
+// thread.
 #pragma once
 
 #include <functional>
@@ -25,7 +26,8 @@ using Command = std::variant<Submit, Cancel>;
 
 class Inbox {
  public:
-  // Called after every push, on the pushing thread: whoever drives the engine sets it before there are other threads.
+  // Called after every push, on the pushing thread: whoever drives the engine sets it before there
+  // are other threads.
   void set_wakeup(std::function<void()> wakeup) { wakeup_ = std::move(wakeup); }
 
   void push(Command command) {
@@ -44,7 +46,8 @@ class Inbox {
 
  private:
   std::mutex mutex_;
-  std::vector<Command> commands_;  // bounded: Engine::submit admits a bounded number, each cancelled at most a few times
+  std::vector<Command> commands_;  // bounded: Engine::submit admits a bounded number, each
+                                   // cancelled at most a few times
   std::function<void()> wakeup_;
 };
 

@@ -1,4 +1,5 @@
-// What comes back for a request: some events with text, the last of which says why it ended. Exactly one is last.
+// What comes back for a request: some events with text, the last of which says why it ended.
+// Exactly one is last.
 #pragma once
 
 #include <cstdint>
@@ -28,14 +29,16 @@ struct Finish {
   std::optional<Error> error;  // with kError
 };
 
-// `text` may lag behind `tokens` (half a character, a possible stop string); all events together have all of both.
+// `text` may lag behind `tokens` (half a character, a possible stop string); all events together
+// have all of both.
 struct OutputEvent {
   std::string text;                  // valid UTF-8
   std::vector<SampledToken> tokens;  // generated since the last event
   std::optional<Finish> finish;      // set on the last event
 };
 
-// Where a request's events go. Called on the engine thread: hands over quickly, never blocks, never calls the engine.
+// Where a request's events go. Called on the engine thread: hands over quickly, never blocks, never
+// calls the engine.
 class OutputSink {
  public:
   virtual ~OutputSink() = default;

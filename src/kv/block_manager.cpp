@@ -5,7 +5,9 @@
 
 namespace pacer::kv {
 
-uint32_t blocks_for_tokens(uint32_t tokens) { return div_ceil(tokens, kBlockTokens); }
+uint32_t blocks_for_tokens(uint32_t tokens) {
+  return div_ceil(tokens, kBlockTokens);
+}
 
 BlockManager::BlockManager(uint32_t count) : taken_(count, false) {
   free_.reserve(count);

@@ -1,8 +1,9 @@
-// Block manager: which KV blocks are taken. Deals in ids and counts only; the bytes live in kv/storage.
+// Block manager: which KV blocks are taken. Deals in ids and counts only; the bytes live in
+// kv/storage.
 //
-// A block holds the keys and values of kBlockTokens tokens of one sequence, in every layer. Lack of blocks is a normal
-// answer (nothing is taken), giving back a block twice is a bug of ours.
-// Not thread-safe: called only from the engine thread. Allocates memory only in the constructor.
+// A block holds the keys and values of kBlockTokens tokens of one sequence, in every layer. Lack of
+// blocks is a normal answer (nothing is taken), giving back a block twice is a bug of ours. Not
+// thread-safe: called only from the engine thread. Allocates memory only in the constructor.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +15,12 @@ constexpr uint32_t kBlockTokens = 16;
 
 enum class BlockId : uint32_t {};
 
-using BlockTable = std::vector<BlockId>;  // block i holds tokens [i * kBlockTokens, (i + 1) * kBlockTokens)
+using BlockTable =
+    std::vector<BlockId>;  // block i holds tokens [i * kBlockTokens, (i + 1) * kBlockTokens)
 
-constexpr uint32_t index(BlockId id) { return static_cast<uint32_t>(id); }
+constexpr uint32_t index(BlockId id) {
+  return static_cast<uint32_t>(id);
+}
 uint32_t blocks_for_tokens(uint32_t tokens);
 
 class BlockManager {
@@ -33,8 +37,9 @@ class BlockManager {
   uint32_t used_count() const { return count() - free_count(); }
 
  private:
-  std::vector<BlockId> free_;  // a stack: the block given back last is warm in the cache and is taken first
-  std::vector<bool> taken_;    // [count]
+  std::vector<BlockId>
+      free_;  // a stack: the block given back last is warm in the cache and is taken first
+  std::vector<bool> taken_;  // [count]
 };
 
 }  // namespace pacer::kv

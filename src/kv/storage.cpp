@@ -21,8 +21,8 @@ uint16_t* Storage::block(uint32_t layer, BlockId id) {
 }
 
 const uint16_t* Storage::layer_head(uint32_t layer, uint32_t kv_head) const {
-  CHECK(layer < shape_.layers && kv_head < shape_.kv_heads, "layer {} of {}, kv head {} of {}", layer,
-        shape_.layers, kv_head, shape_.kv_heads);
+  CHECK(layer < shape_.layers && kv_head < shape_.kv_heads, "layer {} of {}, kv head {} of {}",
+        layer, shape_.layers, kv_head, shape_.kv_heads);
   return values_ + size_t{layer} * block_count_ * shape_.layer_values() +
          kv_head * shape_.head_values();
 }

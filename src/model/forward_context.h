@@ -1,4 +1,5 @@
-// What a forward pass works with: kernels, workers, the KV cache and scratch. Passed down, never global.
+// What a forward pass works with: kernels, workers, the KV cache and scratch. Passed down, never
+// global.
 //
 // All buffers are allocated once, for the largest batch that the scheduler may plan.
 #pragma once
@@ -26,19 +27,20 @@ template <class T>
 class Scratch {
  public:
   explicit Scratch(size_t count)
-      : data_(static_cast<T*>(::operator new(count * sizeof(T), std::align_val_t{kAlignment}))) {}
+      : data_(static_cast<T*>(::operator new (count * sizeof(T), std::align_val_t{kAlignment}))) {}
   T* get() { return data_.get(); }
   const T* get() const { return data_.get(); }
 
  private:
   static constexpr size_t kAlignment = 64;
   struct Free {
-    void operator()(T* p) const { ::operator delete(p, std::align_val_t{kAlignment}); }
+    void operator()(T* p) const { ::operator delete (p, std::align_val_t{kAlignment}); }
   };
   std::unique_ptr<T, Free> data_;
 };
 
-// Activations of a batch on their way into matrices: f32, and int8 blocks if one of the matrices wants those.
+// Activations of a batch on their way into matrices: f32, and int8 blocks if one of the matrices
+// wants those.
 class ActivationBuffer {
  public:
   ActivationBuffer(uint32_t rows_max, uint32_t columns_max);
@@ -56,34 +58,36 @@ class ActivationBuffer {
   uint32_t rows_max_, columns_max_;
   uint32_t rows_ = 0, columns_ = 0;
   bool wants_q8_ = false;
-  Scratch<float> f32_;       // [rows][columns]
-  Scratch<int8_t> values_;   // [rows][columns]
-  Scratch<float> scales_;    // [rows][columns / 32]
-  Scratch<float> sums_;      // [rows][columns / 32]
+  Scratch<float> f32_;      // [rows][columns]
+  Scratch<int8_t> values_;  // [rows][columns]
+  Scratch<float> scales_;   // [rows][columns / 32]
+  Scratch<float> sums_;     // [rows][columns / 32]
 };
 
 // Where layers put what they compute; T = limits.tokens.
 struct Workspace {
-  Workspace(const ModelConfig& config, BatchLimits limits, const kernels::KernelTable& kernels, uint32_t workers);
+  Workspace(const ModelConfig& config, BatchLimits limits, const kernels::KernelTable& kernels,
+            uint32_t workers);
 
-  // One attention tile takes at most this many query tokens, so that a long prompt splits into many tiles.
+  // One attention tile takes at most this many query tokens, so that a long prompt splits into many
+  // tiles.
   static constexpr uint32_t kAttendTokens = 16;
 
   ActivationBuffer activations;
-  Scratch<float> x;              // [T][d_model]: the residual stream
-  Scratch<float> y;              // [T][d_model]: what a block adds to it
-  Scratch<float> q;              // [T][q_values]
-  Scratch<float> k;              // [T][kv_values]
-  Scratch<float> v;              // [T][kv_values]
-  Scratch<float> attended;       // [T][q_values]
-  Scratch<float> gate;           // [T][d_ff]
-  Scratch<float> up;             // [T][d_ff]
-  Scratch<uint32_t> sequence_of; // [T]: index into batch.sequences
-  Scratch<float> rope_frequency; // [rope.dims / 2]: radians per position
-  Scratch<float> rope_cos;       // [T][rope.dims / 2]
-  Scratch<float> rope_sin;       // [T][rope.dims / 2]
-  size_t attend_floats;          // of one worker
-  Scratch<float> attend_scratch; // [workers][attend_floats]
+  Scratch<float> x;               // [T][d_model]: the residual stream
+  Scratch<float> y;               // [T][d_model]: what a block adds to it
+  Scratch<float> q;               // [T][q_values]
+  Scratch<float> k;               // [T][kv_values]
+  Scratch<float> v;               // [T][kv_values]
+  Scratch<float> attended;        // [T][q_values]
+  Scratch<float> gate;            // [T][d_ff]
+  Scratch<float> up;              // [T][d_ff]
+  Scratch<uint32_t> sequence_of;  // [T]: index into batch.sequences
+  Scratch<float> rope_frequency;  // [rope.dims / 2]: radians per position
+  Scratch<float> rope_cos;        // [T][rope.dims / 2]
+  Scratch<float> rope_sin;        // [T][rope.dims / 2]
+  size_t attend_floats;           // of one worker
+  Scratch<float> attend_scratch;  // [workers][attend_floats]
 };
 
 struct ForwardContext {

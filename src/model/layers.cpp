@@ -8,7 +8,8 @@
 
 namespace pacer::model {
 
-static_assert(kv::kBlockTokens == kernels::kKvBlockTokens, "the KV layout is shared by kv and kernels");
+static_assert(kv::kBlockTokens == kernels::kKvBlockTokens,
+              "the KV layout is shared by kv and kernels");
 
 namespace {
 
@@ -23,7 +24,9 @@ void for_each_row(ForwardContext& ctx, uint32_t rows, F&& f) {
   });
 }
 
-std::span<const Linear* const> as_span(Consumers consumers) { return {consumers.begin(), consumers.size()}; }
+std::span<const Linear* const> as_span(Consumers consumers) {
+  return {consumers.begin(), consumers.size()};
+}
 
 }  // namespace
 
@@ -31,12 +34,13 @@ void embed(ForwardContext& ctx, const ForwardBatch& batch, const Linear& embeddi
   for_each_row(ctx, batch.token_count(), [&](uint32_t row) {
     const TokenId token = batch.tokens[row];
     CHECK(token < embedding.rows, "token {} of a vocabulary of {}", token, embedding.rows);
-    ctx.kernels.unpack_row(embedding.format, embedding.packed, embedding.rows, embedding.columns, token,
-                           ctx.work.x.get() + size_t{row} * embedding.columns);
+    ctx.kernels.unpack_row(embedding.format, embedding.packed, embedding.rows, embedding.columns,
+                           token, ctx.work.x.get() + size_t{row} * embedding.columns);
   });
 }
 
-// Angles as the reference implementations compute them: frequency and product in f32 (Su et al., "RoFormer", 2021).
+// Angles as the reference implementations compute them: frequency and product in f32 (Su et al.,
+// "RoFormer", 2021).
 void prepare_rows(ForwardContext& ctx, const ForwardBatch& batch) {
   Workspace& w = ctx.work;
   for (uint32_t index = 0; index < batch.sequences.size(); ++index) {
@@ -55,7 +59,8 @@ void prepare_rows(ForwardContext& ctx, const ForwardBatch& batch) {
   });
 }
 
-void add_and_norm(ForwardContext& ctx, uint32_t rows, const float* add, const float* weight, Consumers consumers) {
+void add_and_norm(ForwardContext& ctx, uint32_t rows, const float* add, const float* weight,
+                  Consumers consumers) {
   const uint32_t n = ctx.config.d_model;
   ActivationBuffer& activations = ctx.work.activations;
   activations.reset(ctx.kernels, rows, n, as_span(consumers));
@@ -67,8 +72,8 @@ void add_and_norm(ForwardContext& ctx, uint32_t rows, const float* add, const fl
   });
 }
 
-void add_and_norm_rows(ForwardContext& ctx, std::span<const uint32_t> rows, const float* add, const float* weight,
-                       Consumers consumers) {
+void add_and_norm_rows(ForwardContext& ctx, std::span<const uint32_t> rows, const float* add,
+                       const float* weight, Consumers consumers) {
   const uint32_t n = ctx.config.d_model;
   ActivationBuffer& activations = ctx.work.activations;
   activations.reset(ctx.kernels, static_cast<uint32_t>(rows.size()), n, as_span(consumers));
@@ -80,7 +85,8 @@ void add_and_norm_rows(ForwardContext& ctx, std::span<const uint32_t> rows, cons
   });
 }
 
-void take_rows(ForwardContext& ctx, uint32_t rows, const float* source, uint32_t columns, Consumers consumers) {
+void take_rows(ForwardContext& ctx, uint32_t rows, const float* source, uint32_t columns,
+               Consumers consumers) {
   ActivationBuffer& activations = ctx.work.activations;
   activations.reset(ctx.kernels, rows, columns, as_span(consumers));
   for_each_row(ctx, rows, [&](uint32_t row) {
@@ -94,16 +100,17 @@ void silu_gate(ForwardContext& ctx, uint32_t rows, Consumers consumers) {
   ActivationBuffer& activations = ctx.work.activations;
   activations.reset(ctx.kernels, rows, n, as_span(consumers));
   for_each_row(ctx, rows, [&](uint32_t row) {
-    ctx.kernels.silu_mul(ctx.work.gate.get() + size_t{row} * n, ctx.work.up.get() + size_t{row} * n, n,
-                         activations.f32_row(row));
+    ctx.kernels.silu_mul(ctx.work.gate.get() + size_t{row} * n, ctx.work.up.get() + size_t{row} * n,
+                         n, activations.f32_row(row));
     activations.finish_row(ctx.kernels, row);
   });
 }
 
 namespace {
 
-// Weight rows per tile: enough work to be worth a claim (about 5 us at 30 G multiply-adds/s), few enough tiles that
-// the last one does not keep everyone waiting, and a multiple of the packed row group.
+// Weight rows per tile: enough work to be worth a claim (about 5 us at 30 G multiply-adds/s), few
+// enough tiles that the last one does not keep everyone waiting, and a multiple of the packed row
+// group.
 uint32_t tile_rows(uint32_t weight_rows_total, uint32_t columns, uint32_t rows, uint32_t workers) {
   constexpr uint64_t kTileWork = 150'000;
   const auto by_work = static_cast<uint32_t>(kTileWork / (uint64_t{columns} * rows) + 1);
@@ -117,13 +124,15 @@ void multiply(ForwardContext& ctx, uint32_t rows, std::initializer_list<Product>
   if (rows == 0) return;
   uint32_t weight_rows = 0;
   for (const Product& product : products) weight_rows += product.matrix->rows;
-  const uint32_t tile = tile_rows(weight_rows, products.begin()->matrix->columns, rows, ctx.pool.thread_count());
+  const uint32_t tile =
+      tile_rows(weight_rows, products.begin()->matrix->columns, rows, ctx.pool.thread_count());
   uint32_t tiles = 0;
   for (const Product& product : products) tiles += div_ceil(product.matrix->rows, tile);
 
   ctx.pool.parallel_for(tiles, [&](uint32_t index, uint32_t) {
     const Product* product = products.begin();
-    while (index >= div_ceil(product->matrix->rows, tile)) index -= div_ceil((product++)->matrix->rows, tile);
+    while (index >= div_ceil(product->matrix->rows, tile))
+      index -= div_ceil((product++)->matrix->rows, tile);
     const Linear& matrix = *product->matrix;
     const auto kind = ctx.kernels.activation_kind[static_cast<size_t>(matrix.format)];
     ctx.kernels.gemm({.format = matrix.format,
@@ -168,7 +177,9 @@ void rotate_and_store(ForwardContext& ctx, const ForwardBatch& batch, uint32_t l
 
 void attend(ForwardContext& ctx, const ForwardBatch& batch, uint32_t layer) {
   const ModelConfig& config = ctx.config;
-  const auto tiles_of = [](const SeqSpan& seq) { return div_ceil(seq.token_count, Workspace::kAttendTokens); };
+  const auto tiles_of = [](const SeqSpan& seq) {
+    return div_ceil(seq.token_count, Workspace::kAttendTokens);
+  };
   uint32_t tiles = 0;
   for (const SeqSpan& seq : batch.sequences) tiles += tiles_of(seq);
 
@@ -182,20 +193,21 @@ void attend(ForwardContext& ctx, const ForwardBatch& batch, uint32_t layer) {
     const uint32_t first = tile * Workspace::kAttendTokens;
     const size_t offset = size_t{seq->first_token + first} * config.q_values() +
                           size_t{kv_head} * config.group() * config.head_dim;
-    ctx.kernels.attend({.q = ctx.work.q.get() + offset,
-                        .q_stride = config.q_values(),
-                        .out = ctx.work.attended.get() + offset,
-                        .out_stride = config.q_values(),
-                        .tokens = std::min(Workspace::kAttendTokens, seq->token_count - first),
-                        .group = config.group(),
-                        .head_dim = config.head_dim,
-                        .first_position = seq->first_position + first,
-                        .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
-                        .kv = ctx.kv.layer_head(layer, kv_head),
-                        .block_stride = ctx.kv.block_stride(),
-                        // Kernels know block ids as plain numbers.
-                        .block_table = reinterpret_cast<const uint32_t*>(seq->blocks.data()),
-                        .scratch = ctx.work.attend_scratch.get() + worker * ctx.work.attend_floats});
+    ctx.kernels.attend(
+        {.q = ctx.work.q.get() + offset,
+         .q_stride = config.q_values(),
+         .out = ctx.work.attended.get() + offset,
+         .out_stride = config.q_values(),
+         .tokens = std::min(Workspace::kAttendTokens, seq->token_count - first),
+         .group = config.group(),
+         .head_dim = config.head_dim,
+         .first_position = seq->first_position + first,
+         .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
+         .kv = ctx.kv.layer_head(layer, kv_head),
+         .block_stride = ctx.kv.block_stride(),
+         // Kernels know block ids as plain numbers.
+         .block_table = reinterpret_cast<const uint32_t*>(seq->blocks.data()),
+         .scratch = ctx.work.attend_scratch.get() + worker * ctx.work.attend_floats});
   });
 }
 

@@ -6,14 +6,16 @@
 
 namespace pacer::model {
 
-Model::Model(ModelConfig config, BatchLimits limits, const kernels::KernelTable& kernels, sys::ThreadPool& pool)
+Model::Model(ModelConfig config, BatchLimits limits, const kernels::KernelTable& kernels,
+             sys::ThreadPool& pool)
     : config_(std::move(config)),
       limits_(limits),
       kernels_(kernels),
       pool_(pool),
       workspace_(config_, limits, kernels, pool.thread_count()) {}
 
-Result<std::unique_ptr<Model>> Model::load(const gguf::File& file, const kernels::KernelTable& kernels,
+Result<std::unique_ptr<Model>> Model::load(const gguf::File& file,
+                                           const kernels::KernelTable& kernels,
                                            sys::ThreadPool& pool, BatchLimits limits) {
   ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(file));
   ASSIGN_OR_RETURN(ModelConfig config, architecture->read_config(file));
@@ -34,24 +36,27 @@ kv::KvShape Model::kv_shape() const {
 
 void Model::forward(const ForwardBatch& batch, kv::Storage& kv, float* logits) {
   check_batch(batch);
-  ForwardContext ctx{.kernels = kernels_, .pool = pool_, .kv = kv, .config = config_, .work = workspace_};
+  ForwardContext ctx{
+      .kernels = kernels_, .pool = pool_, .kv = kv, .config = config_, .work = workspace_};
   network_->forward(ctx, batch, logits);
 }
 
 void Model::check_batch(const ForwardBatch& batch) const {
   CHECK(batch.token_count() <= limits_.tokens && batch.logit_rows.size() <= limits_.logit_rows,
-        "{} tokens and {} logit rows in a workspace for {} and {}", batch.token_count(), batch.logit_rows.size(),
-        limits_.tokens, limits_.logit_rows);
+        "{} tokens and {} logit rows in a workspace for {} and {}", batch.token_count(),
+        batch.logit_rows.size(), limits_.tokens, limits_.logit_rows);
   uint32_t next = 0;
   for (const SeqSpan& seq : batch.sequences) {
-    CHECK(seq.first_token == next && seq.token_count > 0, "a sequence starts at token {}, the one before ended at {}",
-          seq.first_token, next);
+    CHECK(seq.first_token == next && seq.token_count > 0,
+          "a sequence starts at token {}, the one before ended at {}", seq.first_token, next);
     CHECK(seq.first_position + seq.token_count <= seq.blocks.size() * kv::kBlockTokens,
-          "positions {} + {} do not fit {} blocks", seq.first_position, seq.token_count, seq.blocks.size());
+          "positions {} + {} do not fit {} blocks", seq.first_position, seq.token_count,
+          seq.blocks.size());
     next += seq.token_count;
   }
   CHECK(next == batch.token_count(), "sequences cover {} of {} tokens", next, batch.token_count());
-  for (const uint32_t row : batch.logit_rows) CHECK(row < next, "logits of row {} of {}", row, next);
+  for (const uint32_t row : batch.logit_rows)
+    CHECK(row < next, "logits of row {} of {}", row, next);
 }
 
 }  // namespace pacer::model

@@ -21,19 +21,23 @@ namespace pacer::model {
 class Model {
  public:
   // kernels and pool outlive the model; the file need not.
-  static Result<std::unique_ptr<Model>> load(const gguf::File& file, const kernels::KernelTable& kernels,
+  static Result<std::unique_ptr<Model>> load(const gguf::File& file,
+                                             const kernels::KernelTable& kernels,
                                              sys::ThreadPool& pool, BatchLimits limits);
 
   const ModelConfig& config() const { return config_; }
   const BatchLimits& limits() const { return limits_; }
+  const kernels::KernelTable& kernels() const { return kernels_; }
   kv::KvShape kv_shape() const;
   size_t weight_bytes() const { return weights_.size(); }
 
-  // Computes keys and values of all tokens of the batch into kv, and logits [logit_rows][vocabulary].
+  // Computes keys and values of all tokens of the batch into kv, and logits
+  // [logit_rows][vocabulary].
   void forward(const ForwardBatch& batch, kv::Storage& kv, float* logits);
 
  private:
-  Model(ModelConfig config, BatchLimits limits, const kernels::KernelTable& kernels, sys::ThreadPool& pool);
+  Model(ModelConfig config, BatchLimits limits, const kernels::KernelTable& kernels,
+        sys::ThreadPool& pool);
   void check_batch(const ForwardBatch& batch) const;
 
   ModelConfig config_;

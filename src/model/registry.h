@@ -18,7 +18,8 @@ namespace pacer::model {
 class Network {
  public:
   virtual ~Network() = default;
-  // Puts keys and values of all tokens into ctx.kv and logits of batch.logit_rows into logits [rows][vocabulary].
+  // Puts keys and values of all tokens into ctx.kv and logits of batch.logit_rows into logits
+  // [rows][vocabulary].
   virtual void forward(ForwardContext& ctx, const ForwardBatch& batch, float* logits) const = 0;
 };
 
@@ -36,6 +37,7 @@ Result<const Architecture*> find_architecture(const gguf::File& file);
 
 // For read_config: a metadata count in [1, max], named in the error when it is not.
 Result<uint32_t> read_count(const gguf::File& file, const std::string& key, uint64_t max);
-Result<uint32_t> read_count_or(const gguf::File& file, const std::string& key, uint64_t max, uint32_t absent);
+Result<uint32_t> read_count_or(const gguf::File& file, const std::string& key, uint64_t max,
+                               uint32_t absent);
 
 }  // namespace pacer::model

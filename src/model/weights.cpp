@@ -8,22 +8,27 @@ namespace pacer::model {
 
 namespace {
 
-constexpr size_t kAlignment = 64;         // a cache line, and a vector
-constexpr uint32_t kPackTileRows = 256;   // rows packed by one tile: a multiple of kernels::kRowGroup
+constexpr size_t kAlignment = 64;  // a cache line, and a vector
+constexpr uint32_t kPackTileRows =
+    256;  // rows packed by one tile: a multiple of kernels::kRowGroup
 
-std::string shape_text(const std::vector<uint64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
+std::string shape_text(const std::vector<uint64_t>& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
 
 }  // namespace
 
 WeightLoader::WeightLoader(const gguf::File& file, const kernels::KernelTable& kernels)
     : file_(file), kernels_(kernels) {}
 
-Result<const gguf::TensorInfo*> WeightLoader::claim(const std::string& name, std::vector<uint64_t> shape) {
+Result<const gguf::TensorInfo*> WeightLoader::claim(const std::string& name,
+                                                    std::vector<uint64_t> shape) {
   const gguf::TensorInfo* tensor = file_.find_tensor(name);
-  if (tensor == nullptr) return error(Code::kBadFile, "{}: tensor '{}' is missing", file_.path(), name);
+  if (tensor == nullptr)
+    return error(Code::kBadFile, "{}: tensor '{}' is missing", file_.path(), name);
   if (tensor->shape != shape) {
-    return error(Code::kBadFile, "{}: tensor '{}' has shape {}, the model's metadata says {}", file_.path(), name,
-                 shape_text(tensor->shape), shape_text(shape));
+    return error(Code::kBadFile, "{}: tensor '{}' has shape {}, the model's metadata says {}",
+                 file_.path(), name, shape_text(tensor->shape), shape_text(shape));
   }
   claimed_.insert(tensor->name);
   return tensor;
@@ -35,12 +40,13 @@ size_t WeightLoader::reserve(size_t bytes) {
   return offset;
 }
 
-Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32_t columns, Linear* out) {
+Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32_t columns,
+                                  Linear* out) {
   ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows}));
   ASSIGN_OR_RETURN(out->format, kernels::weight_format(tensor->dtype));
   if (columns % kernels::kQuantBlock != 0) {
-    return error(Code::kUnsupported, "{}: tensor '{}' has {} columns, which is no multiple of {}", file_.path(),
-                 name, columns, kernels::kQuantBlock);
+    return error(Code::kUnsupported, "{}: tensor '{}' has {} columns, which is no multiple of {}",
+                 file_.path(), name, columns, kernels::kQuantBlock);
   }
   out->rows = rows;
   out->columns = columns;
@@ -57,8 +63,8 @@ Status WeightLoader::claim_vector(const std::string& name, uint32_t size, const 
 Status WeightLoader::check_all_claimed() const {
   for (const gguf::TensorInfo& tensor : file_.tensors()) {
     if (!claimed_.contains(tensor.name)) {
-      return error(Code::kUnsupported, "{}: tensor '{}' is not one that this architecture has", file_.path(),
-                   tensor.name);
+      return error(Code::kUnsupported, "{}: tensor '{}' is not one that this architecture has",
+                   file_.path(), tensor.name);
     }
   }
   return Ok{};
@@ -69,7 +75,8 @@ Result<sys::HugeBuffer> WeightLoader::finish(sys::ThreadPool& pool) {
   ASSIGN_OR_RETURN(sys::HugeBuffer buffer, sys::HugeBuffer::allocate(bytes_, "model weights"));
   for (const VectorClaim& claim : vectors_) {
     auto* values = reinterpret_cast<float*>(buffer.data() + claim.offset);
-    tensor::dequantize(claim.tensor->dtype, claim.tensor->data.data(), claim.tensor->columns(), values);
+    tensor::dequantize(claim.tensor->dtype, claim.tensor->data.data(), claim.tensor->columns(),
+                       values);
     *claim.out = values;
   }
   pack_matrices(buffer.data(), pool);
@@ -84,7 +91,8 @@ void WeightLoader::pack_matrices(std::byte* buffer, sys::ThreadPool& pool) const
   std::vector<Tile> tiles;
   for (const MatrixClaim& claim : matrices_) {
     claim.out->packed = buffer + claim.offset;
-    for (uint32_t row = 0; row < claim.out->rows; row += kPackTileRows) tiles.push_back({&claim, row});
+    for (uint32_t row = 0; row < claim.out->rows; row += kPackTileRows)
+      tiles.push_back({&claim, row});
   }
   pool.parallel_for(static_cast<uint32_t>(tiles.size()), [&](uint32_t index, uint32_t) {
     const auto& [claim, row_begin] = tiles[index];

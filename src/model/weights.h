@@ -1,8 +1,9 @@
 // Weights: tensors of a GGUF repacked once into the layout of the chosen kernel tier.
 //
-// An architecture claims its tensors by name and shape through a WeightLoader; finish() then packs them all, in
-// parallel, into one buffer on huge pages. A tensor that is missing, has another shape or that nobody claimed is an
-// Error: a file that is not fully understood must not give wrong numbers.
+// An architecture claims its tensors by name and shape through a WeightLoader; finish() then packs
+// them all, in parallel, into one buffer on huge pages. A tensor that is missing, has another shape
+// or that nobody claimed is an Error: a file that is not fully understood must not give wrong
+// numbers.
 #pragma once
 
 #include <cstdint>

@@ -10,33 +10,38 @@ namespace pacer::runner {
 Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_bytes) {
   const uint64_t blocks = budget_bytes / shape.block_bytes();
   if (blocks == 0) {
-    return error(Code::kInvalidArgument, "a KV cache of {} bytes holds no block: one of {} tokens takes {} bytes",
+    return error(Code::kInvalidArgument,
+                 "a KV cache of {} bytes holds no block: one of {} tokens takes {} bytes",
                  budget_bytes, kv::kBlockTokens, shape.block_bytes());
   }
   return static_cast<uint32_t>(std::min<uint64_t>(blocks, UINT32_MAX / kv::kBlockTokens));
 }
 
 Result<std::unique_ptr<ModelExecutor>> ModelExecutor::create(model::Model& model,
-                                                             const kernels::KernelTable& kernels,
-                                                             sys::ThreadPool& pool, uint32_t kv_blocks) {
-  ASSIGN_OR_RETURN(sys::HugeBuffer memory,
-                   sys::HugeBuffer::allocate(kv_blocks * model.kv_shape().block_bytes(), "the KV cache"));
-  return std::unique_ptr<ModelExecutor>(new ModelExecutor(model, kernels, pool, kv_blocks, std::move(memory)));
+                                                             sys::ThreadPool& pool,
+                                                             uint32_t kv_blocks) {
+  ASSIGN_OR_RETURN(
+      sys::HugeBuffer memory,
+      sys::HugeBuffer::allocate(kv_blocks * model.kv_shape().block_bytes(), "the KV cache"));
+  return std::unique_ptr<ModelExecutor>(
+      new ModelExecutor(model, pool, kv_blocks, std::move(memory)));
 }
 
-ModelExecutor::ModelExecutor(model::Model& model, const kernels::KernelTable& kernels, sys::ThreadPool& pool,
-                             uint32_t kv_blocks, sys::HugeBuffer kv_memory)
+ModelExecutor::ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_t kv_blocks,
+                             sys::HugeBuffer kv_memory)
     : model_(model),
       pool_(pool),
       kv_memory_(std::move(kv_memory)),
       kv_(model.kv_shape(), kv_blocks, {kv_memory_.data(), kv_memory_.size()}),
       logits_(size_t{model.limits().logit_rows} * model.config().vocabulary) {
-  for (uint32_t i = 0; i < pool.thread_count(); ++i) samplers_.emplace_back(kernels, model.config().vocabulary);
+  for (uint32_t i = 0; i < pool.thread_count(); ++i)
+    samplers_.emplace_back(model.kernels(), model.config().vocabulary);
 }
 
 Result<sched::StepResult> ModelExecutor::run(std::span<const sched::StepItem> items) {
   build_batch(items);
-  model_.forward({.tokens = tokens_, .sequences = spans_, .logit_rows = logit_rows_}, kv_, logits_.get());
+  model_.forward({.tokens = tokens_, .sequences = spans_, .logit_rows = logit_rows_}, kv_,
+                 logits_.get());
   return sample(items);
 }
 
@@ -46,13 +51,14 @@ void ModelExecutor::build_batch(std::span<const sched::StepItem> items) {
   logit_rows_.clear();
   for (const sched::StepItem& item : items) {
     const sched::Sequence& seq = *item.sequence;
-    CHECK(item.first + item.count <= seq.length(), "tokens {} + {} of a sequence of {}", item.first, item.count,
-          seq.length());
+    CHECK(item.first + item.count <= seq.length(), "tokens {} + {} of a sequence of {}", item.first,
+          item.count, seq.length());
     spans_.push_back({.first_token = static_cast<uint32_t>(tokens_.size()),
                       .token_count = item.count,
                       .first_position = item.first,
                       .blocks = seq.blocks});
-    tokens_.insert(tokens_.end(), seq.tokens.begin() + item.first, seq.tokens.begin() + item.first + item.count);
+    tokens_.insert(tokens_.end(), seq.tokens.begin() + item.first,
+                   seq.tokens.begin() + item.first + item.count);
     if (item.sample) logit_rows_.push_back(static_cast<uint32_t>(tokens_.size()) - 1);
   }
 }

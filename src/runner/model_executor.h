@@ -1,13 +1,13 @@
 // The real executor: a step's items to a forward batch, through the model, to sampled tokens.
 //
-// Owns the bytes of the KV cache, within a budget fixed at start. Called from the engine thread; uses the pool's workers.
+// Owns the bytes of the KV cache, within a budget fixed at start. Called from the engine thread;
+// uses the pool's workers.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "base/result.h"
-#include "kernels/kernel_table.h"
 #include "kv/storage.h"
 #include "model/model.h"
 #include "sampling/sampler.h"
@@ -22,15 +22,15 @@ Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_
 
 class ModelExecutor final : public sched::Executor {
  public:
-  // model, kernels and pool outlive the executor.
-  static Result<std::unique_ptr<ModelExecutor>> create(model::Model& model, const kernels::KernelTable& kernels,
-                                                       sys::ThreadPool& pool, uint32_t kv_blocks);
+  // model and pool outlive the executor.
+  static Result<std::unique_ptr<ModelExecutor>> create(model::Model& model, sys::ThreadPool& pool,
+                                                       uint32_t kv_blocks);
 
   Result<sched::StepResult> run(std::span<const sched::StepItem> items) override;
 
  private:
-  ModelExecutor(model::Model& model, const kernels::KernelTable& kernels, sys::ThreadPool& pool,
-                uint32_t kv_blocks, sys::HugeBuffer kv_memory);
+  ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_t kv_blocks,
+                sys::HugeBuffer kv_memory);
   void build_batch(std::span<const sched::StepItem> items);
   sched::StepResult sample(std::span<const sched::StepItem> items);
 

@@ -14,10 +14,12 @@ Sampler::Sampler(const kernels::KernelTable& kernels, uint32_t vocabulary_size)
 
 SampledToken Sampler::sample(std::span<const float> logits, const SamplingParams& params,
                              uint64_t output_index) {
-  CHECK(logits.size() == weights_.size(), "{} logits for a vocabulary of {}", logits.size(), weights_.size());
+  CHECK(logits.size() == weights_.size(), "{} logits for a vocabulary of {}", logits.size(),
+        weights_.size());
   SampledToken token;
-  token.id = params.temperature == 0 ? kernels_.arg_max(logits.data(), static_cast<uint32_t>(logits.size()))
-                                     : draw(logits, params, output_index);
+  token.id = params.temperature == 0
+                 ? kernels_.arg_max(logits.data(), static_cast<uint32_t>(logits.size()))
+                 : draw(logits, params, output_index);
   if (params.logprobs) {
     const float log_sum = kernels_.log_sum_exp(logits.data(), static_cast<uint32_t>(logits.size()));
     token.logprob = logits[token.id] - log_sum;
@@ -26,10 +28,12 @@ SampledToken Sampler::sample(std::span<const float> logits, const SamplingParams
   return token;
 }
 
-TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& params, uint64_t output_index) {
+TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& params,
+                      uint64_t output_index) {
   const auto n = static_cast<uint32_t>(logits.size());
   const float best = logits[kernels_.arg_max(logits.data(), n)];
-  weight_total_ = kernels_.exp_weights(logits.data(), n, best, 1.0f / params.temperature, weights_.data());
+  weight_total_ =
+      kernels_.exp_weights(logits.data(), n, best, 1.0f / params.temperature, weights_.data());
   const double uniform = random_uniform(params.seed, output_index);
   const bool truncated = params.top_k > 0 || params.top_p < 1 || params.min_p > 0;
   return truncated ? draw_truncated(params, uniform) : draw_from_all(uniform);
@@ -49,8 +53,8 @@ TokenId Sampler::draw_from_all(double uniform) const {
 
 TokenId Sampler::draw_truncated(const SamplingParams& params, double uniform) {
   collect_candidates(params);
-  CHECK(!candidates_.empty(), "no candidate left of {} (min_p {}, top_k {}, top_p {})", weights_.size(),
-        params.min_p, params.top_k, params.top_p);
+  CHECK(!candidates_.empty(), "no candidate left of {} (min_p {}, top_k {}, top_p {})",
+        weights_.size(), params.min_p, params.top_k, params.top_p);
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   double left = uniform * total;
@@ -72,29 +76,33 @@ void Sampler::collect_candidates(const SamplingParams& params) {
     return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
   };
   if (params.top_k > 0 && params.top_k < candidates_.size()) {
-    std::nth_element(candidates_.begin(), candidates_.begin() + params.top_k, candidates_.end(), likelier);
+    std::nth_element(candidates_.begin(), candidates_.begin() + params.top_k, candidates_.end(),
+                     likelier);
     candidates_.resize(params.top_k);
   }
 
   double total = 0;
   for (const Candidate& candidate : candidates_) total += candidate.weight;
   if (params.top_p < 1) {
-    // Tokens below (1 - top_p) / n of the mass cannot be needed: all of them together weigh less than what top_p
-    // leaves out. This keeps the sort short, and the answer the same.
+    // Tokens below (1 - top_p) / n of the mass cannot be needed: all of them together weigh less
+    // than what top_p leaves out. This keeps the sort short, and the answer the same.
     const double floor = (1.0 - params.top_p) * total / static_cast<double>(candidates_.size());
-    std::erase_if(candidates_, [floor](const Candidate& candidate) { return candidate.weight < floor; });
+    std::erase_if(candidates_,
+                  [floor](const Candidate& candidate) { return candidate.weight < floor; });
   }
   std::sort(candidates_.begin(), candidates_.end(), likelier);
 
   if (params.top_p < 1) {
     double mass = 0;
     size_t keep = 0;
-    while (keep < candidates_.size() && mass < params.top_p * total) mass += candidates_[keep++].weight;
+    while (keep < candidates_.size() && mass < params.top_p * total)
+      mass += candidates_[keep++].weight;
     candidates_.resize(std::max<size_t>(keep, 1));
   }
 }
 
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, float log_sum_exp, uint32_t count) {
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, float log_sum_exp,
+                                       uint32_t count) {
   const size_t keep = std::min<size_t>(count, logits.size());
   const auto likelier = [](const TokenLogprob& a, const TokenLogprob& b) {
     return a.logprob != b.logprob ? a.logprob > b.logprob : a.id < b.id;

@@ -1,8 +1,9 @@
 // Logits and a request's parameters to one token: stop 9 of a request's walk.
 //
-// The random number for a token is a pure function of the request's seed and the token's position in the answer, so an
-// answer does not depend on what ran beside it. Truncation in this order: temperature, min_p, top_k, top_p; each on what
-// the one before left, with top_p's mass renormalised over that.
+// The random number for a token is a pure function of the request's seed and the token's position
+// in the answer, so an answer does not depend on what ran beside it. Truncation in this order:
+// temperature, min_p, top_k, top_p; each on what the one before left, with top_p's mass
+// renormalised over that.
 //
 // One Sampler per worker: it owns scratch, and is not thread-safe.
 #pragma once
@@ -20,8 +21,10 @@ class Sampler {
  public:
   Sampler(const kernels::KernelTable& kernels, uint32_t vocabulary_size);
 
-  // logits: [vocabulary_size], before temperature. output_index: 0 for the first token of the answer.
-  SampledToken sample(std::span<const float> logits, const SamplingParams& params, uint64_t output_index);
+  // logits: [vocabulary_size], before temperature. output_index: 0 for the first token of the
+  // answer.
+  SampledToken sample(std::span<const float> logits, const SamplingParams& params,
+                      uint64_t output_index);
 
  private:
   struct Candidate {
@@ -35,12 +38,13 @@ class Sampler {
   void collect_candidates(const SamplingParams& params);
 
   const kernels::KernelTable& kernels_;
-  std::vector<float> weights_;         // [vocabulary_size]
+  std::vector<float> weights_;  // [vocabulary_size]
   double weight_total_ = 0;
   std::vector<Candidate> candidates_;
 };
 
 // The `count` greatest values, greatest first; equal values by id. count may exceed the vocabulary.
-std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, float log_sum_exp, uint32_t count);
+std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, float log_sum_exp,
+                                       uint32_t count);
 
 }  // namespace pacer::sampling

@@ -11,7 +11,9 @@
 namespace pacer::sampling {
 namespace {
 
-const kernels::KernelTable& table() { return *kernels::supported_kernels().front(); }
+const kernels::KernelTable& table() {
+  return *kernels::supported_kernels().front();
+}
 
 // Log-probabilities of a small, known distribution, shifted as logits may be.
 std::vector<float> logits_of(const std::vector<double>& probabilities, float shift = 3.0f) {
@@ -20,7 +22,8 @@ std::vector<float> logits_of(const std::vector<double>& probabilities, float shi
   return logits;
 }
 
-std::map<TokenId, double> frequencies(const std::vector<float>& logits, const SamplingParams& params, int draws) {
+std::map<TokenId, double> frequencies(const std::vector<float>& logits,
+                                      const SamplingParams& params, int draws) {
   Sampler sampler(table(), static_cast<uint32_t>(logits.size()));
   std::map<TokenId, double> shares;
   for (int i = 0; i < draws; ++i) {
@@ -39,9 +42,11 @@ TEST(Sampler, TheSameSeedAndPositionDrawTheSameTokenWhateverRanBefore) {
   const std::vector<float> logits = logits_of({0.1, 0.2, 0.3, 0.4});
   const SamplingParams params{.seed = 17};
   Sampler a(table(), 4), b(table(), 4);
-  for (uint64_t position = 0; position < 50; ++position) (void)a.sample(logits, params, 1000 + position);
+  for (uint64_t position = 0; position < 50; ++position)
+    (void)a.sample(logits, params, 1000 + position);
   for (uint64_t position = 0; position < 200; ++position) {
-    EXPECT_EQ(a.sample(logits, params, position).id, b.sample(logits, params, position).id) << position;
+    EXPECT_EQ(a.sample(logits, params, position).id, b.sample(logits, params, position).id)
+        << position;
   }
 }
 
@@ -50,7 +55,8 @@ TEST(Sampler, AnotherSeedDrawsAnotherSequence) {
   Sampler sampler(table(), 4);
   int differing = 0;
   for (uint64_t position = 0; position < 100; ++position) {
-    differing += sampler.sample(logits, {.seed = 1}, position).id != sampler.sample(logits, {.seed = 2}, position).id;
+    differing += sampler.sample(logits, {.seed = 1}, position).id !=
+                 sampler.sample(logits, {.seed = 2}, position).id;
   }
   EXPECT_GT(differing, 50);  // 75 expected
 }
@@ -58,13 +64,15 @@ TEST(Sampler, AnotherSeedDrawsAnotherSequence) {
 TEST(Sampler, DrawsFollowTheDistribution) {
   const std::vector<double> p = {0.5, 0.3, 0.15, 0.05};
   const auto shares = frequencies(logits_of(p), {.seed = 5}, 40000);
-  for (TokenId id = 0; id < p.size(); ++id) EXPECT_NEAR(shares.at(id), p[id], 0.012) << id;  // > 4 sigma
+  for (TokenId id = 0; id < p.size(); ++id)
+    EXPECT_NEAR(shares.at(id), p[id], 0.012) << id;  // > 4 sigma
 }
 
 TEST(Sampler, TemperatureSharpensAndFlattens) {
   const std::vector<float> logits = logits_of({0.6, 0.4});
   // p^(1/T), renormalised: T = 0.5 gives 0.36 : 0.16.
-  EXPECT_NEAR(frequencies(logits, {.temperature = 0.5f, .seed = 6}, 40000).at(0), 0.36 / 0.52, 0.012);
+  EXPECT_NEAR(frequencies(logits, {.temperature = 0.5f, .seed = 6}, 40000).at(0), 0.36 / 0.52,
+              0.012);
   EXPECT_NEAR(frequencies(logits, {.temperature = 2.0f, .seed = 6}, 40000).at(0),
               std::sqrt(0.6) / (std::sqrt(0.6) + std::sqrt(0.4)), 0.012);
 }
@@ -117,12 +125,14 @@ TEST(Sampler, TopPAgreesWithAFullSortOnManyRandomDistributions) {
     std::set<TokenId> nucleus;
     double mass = 0;
     for (const TokenId id : order) {
-      if (mass >= top_p + 1e-4) break;  // a hair more: floats at the very edge may fall on either side
+      if (mass >= top_p + 1e-4)
+        break;  // a hair more: floats at the very edge may fall on either side
       nucleus.insert(id);
       mass += p[id];
     }
     for (const auto& [id, share] : frequencies(logits_of(p), {.top_p = top_p, .seed = seed}, 300)) {
-      ASSERT_TRUE(nucleus.contains(id)) << "round " << round << " token " << id << " top_p " << top_p;
+      ASSERT_TRUE(nucleus.contains(id))
+          << "round " << round << " token " << id << " top_p " << top_p;
     }
   }
 }
@@ -130,7 +140,8 @@ TEST(Sampler, TopPAgreesWithAFullSortOnManyRandomDistributions) {
 TEST(Sampler, LogprobsAreOfTheModelBeforeTemperature) {
   Sampler sampler(table(), 4);
   const std::vector<double> p = {0.5, 0.3, 0.15, 0.05};
-  const SampledToken token = sampler.sample(logits_of(p), {.temperature = 0.1f, .seed = 3, .logprobs = 2u}, 0);
+  const SampledToken token =
+      sampler.sample(logits_of(p), {.temperature = 0.1f, .seed = 3, .logprobs = 2u}, 0);
   EXPECT_NEAR(token.logprob, std::log(p[token.id]), 1e-5);
   ASSERT_EQ(token.top.size(), 2u);
   EXPECT_EQ(token.top[0].id, 0u);

@@ -1,4 +1,5 @@
-// Runs a step: the seam between deciding and computing. Real (runner/model_executor), scripted (tests), simulated.
+// Runs a step: the seam between deciding and computing. Real (runner/model_executor), scripted
+// (tests), simulated.
 #pragma once
 
 #include <span>

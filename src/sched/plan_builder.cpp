@@ -45,8 +45,8 @@ bool PlanBuilder::add_prefill_chunk(const SeqView& seq) {
 }
 
 bool PlanBuilder::admit(const SeqView& seq) {
-  // +1: the token sampled after the prompt needs a slot too; else a pool filled to the brim by prompts would preempt
-  // in the very next step.
+  // +1: the token sampled after the prompt needs a slot too; else a pool filled to the brim by
+  // prompts would preempt in the very next step.
   if (slots_left_ == 0 || blocks_missing(seq, seq.length + 1) > blocks_free_) return false;
   if (!add_prefill_chunk(seq)) return false;
   --slots_left_;

@@ -1,7 +1,8 @@
 // Builds a StepPlan within the limits of a SchedView, so that a policy only says in which order.
 //
-// Keeps count of tokens, blocks and running sequences; every add either fits whole (a prefill chunk may be cut to what
-// fits) or changes nothing. Preempting a sequence makes its blocks available to later adds of the same plan.
+// Keeps count of tokens, blocks and running sequences; every add either fits whole (a prefill chunk
+// may be cut to what fits) or changes nothing. Preempting a sequence makes its blocks available to
+// later adds of the same plan.
 #pragma once
 
 #include <utility>
@@ -17,11 +18,13 @@ class PlanBuilder {
   // One token of a decoding sequence. False: no token budget or no block left.
   bool add_decode(const SeqView& seq);
 
-  // As many of a running sequence's pending prompt tokens as budget and blocks allow. False: not even one.
+  // As many of a running sequence's pending prompt tokens as budget and blocks allow. False: not
+  // even one.
   bool add_prefill_chunk(const SeqView& seq);
 
-  // Admits a waiting sequence with its first chunk. False, and nobody behind it should be tried by a policy that keeps
-  // order: no slot, no budget, or not enough blocks for all of its tokens and one more.
+  // Admits a waiting sequence with its first chunk. False, and nobody behind it should be tried by
+  // a policy that keeps order: no slot, no budget, or not enough blocks for all of its tokens and
+  // one more.
   bool admit(const SeqView& seq);
 
   // Gives back the blocks of a running sequence, which is then waiting again.

@@ -1,7 +1,7 @@
 // A scheduling policy: who runs in the next step, and with how many tokens.
 //
-// Pure: reads a snapshot, returns a proposal, keeps no hidden clock or random source. To add one: a file in
-// sched/policies/, a line in policy_registry.cpp; worked example: policies/fcfs.cpp.
+// Pure: reads a snapshot, returns a proposal, keeps no hidden clock or random source. To add one: a
+// file in sched/policies/, a line in policy_registry.cpp; worked example: policies/fcfs.cpp.
 #pragma once
 
 #include <memory>
@@ -25,6 +25,7 @@ struct PolicyEntry {
 };
 
 std::span<const PolicyEntry> policies();
-Result<std::unique_ptr<Policy>> make_policy(std::string_view name);  // unknown: the names that exist
+Result<std::unique_ptr<Policy>> make_policy(
+    std::string_view name);  // unknown: the names that exist
 
 }  // namespace pacer::sched

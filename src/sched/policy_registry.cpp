@@ -14,7 +14,9 @@ constexpr PolicyEntry kPolicies[] = {
 
 }  // namespace
 
-std::span<const PolicyEntry> policies() { return kPolicies; }
+std::span<const PolicyEntry> policies() {
+  return kPolicies;
+}
 
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name) {
   std::string known;

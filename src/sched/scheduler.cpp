@@ -28,8 +28,8 @@ SeqView view_of(const Sequence& seq) {
 Scheduler::Scheduler(SchedulerConfig config, std::unique_ptr<Policy> policy)
     : config_(config), policy_(std::move(policy)), blocks_(config.block_count) {
   CHECK(config.step_tokens_max > 0 && config.running_max > 0 && config.block_count > 0,
-        "step_tokens_max {}, running_max {}, block_count {}: all must be positive", config.step_tokens_max,
-        config.running_max, config.block_count);
+        "step_tokens_max {}, running_max {}, block_count {}: all must be positive",
+        config.step_tokens_max, config.running_max, config.block_count);
 }
 
 Scheduler::~Scheduler() {
@@ -56,9 +56,10 @@ void insert_by_age(std::vector<SeqId>& ids, const Sequences& sequences, SeqId id
 void Scheduler::add(Sequence sequence) {
   const SeqId id = sequence.id;
   CHECK(sequence.prompt_length > 0 && sequence.prompt_length == sequence.length(),
-        "sequence {}: prompt of {} in {} tokens", value(id), sequence.prompt_length, sequence.length());
-  CHECK(sequence.length_max > sequence.prompt_length, "sequence {}: length {} of at most {}", value(id),
-        sequence.prompt_length, sequence.length_max);
+        "sequence {}: prompt of {} in {} tokens", value(id), sequence.prompt_length,
+        sequence.length());
+  CHECK(sequence.length_max > sequence.prompt_length, "sequence {}: length {} of at most {}",
+        value(id), sequence.prompt_length, sequence.length_max);
   CHECK(fits(sequence.length_max), "sequence {} of {} tokens cannot fit {} blocks", value(id),
         sequence.length_max, blocks_.count());
   CHECK(sequence.state == SeqState::kWaiting && sequence.blocks.empty() && sequence.computed == 0,
@@ -83,8 +84,9 @@ Scheduler::Step Scheduler::plan(TimePoint now) {
   CHECK(plan.token_total() <= config_.step_tokens_max, "plan of {} tokens, {} allowed",
         plan.token_total(), config_.step_tokens_max);
   // A policy that stands still while someone could run would hang every client.
-  CHECK(!plan.empty() || sequences_.empty(), "nothing planned for {} running and {} waiting sequences",
-        running_.size(), waiting_.size());
+  CHECK(!plan.empty() || sequences_.empty(),
+        "nothing planned for {} running and {} waiting sequences", running_.size(),
+        waiting_.size());
 
   Step step;
   step.preempted = static_cast<uint32_t>(plan.preempt.size());
@@ -113,8 +115,8 @@ void Scheduler::preempt(SeqId id) {
 }
 
 void Scheduler::admit(Sequence& seq) {
-  CHECK(running_.size() < config_.running_max, "admitting sequence {} beyond {} running", value(seq.id),
-        config_.running_max);
+  CHECK(running_.size() < config_.running_max, "admitting sequence {} beyond {} running",
+        value(seq.id), config_.running_max);
   seq.state = SeqState::kRunning;
   std::erase(waiting_, seq.id);
   insert_by_age(running_, sequences_, seq.id);
@@ -122,13 +124,14 @@ void Scheduler::admit(Sequence& seq) {
 
 StepItem Scheduler::reserve(const StepPlan::Item& item) {
   Sequence& seq = sequences_.at(item.id);
-  CHECK(item.token_count > 0 && item.token_count <= seq.pending(), "{} tokens of sequence {}, {} pending",
-        item.token_count, value(seq.id), seq.pending());
+  CHECK(item.token_count > 0 && item.token_count <= seq.pending(),
+        "{} tokens of sequence {}, {} pending", item.token_count, value(seq.id), seq.pending());
   const uint32_t needed = kv::blocks_for_tokens(seq.computed + item.token_count);
   const auto held = static_cast<uint32_t>(seq.blocks.size());
   if (needed > held) {
-    CHECK(blocks_.try_extend(seq.blocks, needed - held), "plan needs {} more blocks for sequence {}, {} free",
-          needed - held, value(seq.id), blocks_.free_count());
+    CHECK(blocks_.try_extend(seq.blocks, needed - held),
+          "plan needs {} more blocks for sequence {}, {} free", needed - held, value(seq.id),
+          blocks_.free_count());
   }
   return StepItem{.sequence = &seq,
                   .first = seq.computed,
@@ -140,17 +143,17 @@ void Scheduler::commit(const Step& step, const StepResult& result) {
   size_t sampled = 0;
   for (const StepItem& item : step.items) {
     Sequence& seq = sequences_.at(item.sequence->id);
-    CHECK(seq.computed == item.first, "sequence {} stands at {}, the step ran from {}", value(seq.id),
-          seq.computed, item.first);
+    CHECK(seq.computed == item.first, "sequence {} stands at {}, the step ran from {}",
+          value(seq.id), seq.computed, item.first);
     seq.computed += item.count;
     if (!item.sample) continue;
     CHECK(sampled < result.tokens.size(), "the step sampled only {} tokens", result.tokens.size());
     seq.tokens.push_back(result.tokens[sampled++].id);
-    CHECK(seq.length() <= seq.length_max, "sequence {} grew to {} tokens of at most {}", value(seq.id),
-          seq.length(), seq.length_max);
+    CHECK(seq.length() <= seq.length_max, "sequence {} grew to {} tokens of at most {}",
+          value(seq.id), seq.length(), seq.length_max);
   }
-  CHECK(sampled == result.tokens.size(), "the step sampled {} tokens, {} were asked", result.tokens.size(),
-        sampled);
+  CHECK(sampled == result.tokens.size(), "the step sampled {} tokens, {} were asked",
+        result.tokens.size(), sampled);
 }
 
 bool Scheduler::finish(SeqId id) {
@@ -168,19 +171,21 @@ const Sequence* Scheduler::find(SeqId id) const {
 }
 
 void Scheduler::check_invariants() const {
-  CHECK(running_.size() + waiting_.size() == sequences_.size(), "{} running + {} waiting != {} sequences",
-        running_.size(), waiting_.size(), sequences_.size());
+  CHECK(running_.size() + waiting_.size() == sequences_.size(),
+        "{} running + {} waiting != {} sequences", running_.size(), waiting_.size(),
+        sequences_.size());
   size_t held = 0;
   for (const auto& [id, seq] : sequences_) {
     held += seq.blocks.size();
-    CHECK(seq.computed < seq.length(), "sequence {}: {} of {} tokens computed, none to run", value(id),
-          seq.computed, seq.length());
-    CHECK(seq.computed <= seq.blocks.size() * kv::kBlockTokens, "sequence {}: {} tokens in {} blocks",
-          value(id), seq.computed, seq.blocks.size());
-    CHECK(seq.state == SeqState::kRunning || seq.blocks.empty(), "waiting sequence {} holds {} blocks",
-          value(id), seq.blocks.size());
+    CHECK(seq.computed < seq.length(), "sequence {}: {} of {} tokens computed, none to run",
+          value(id), seq.computed, seq.length());
+    CHECK(seq.computed <= seq.blocks.size() * kv::kBlockTokens,
+          "sequence {}: {} tokens in {} blocks", value(id), seq.computed, seq.blocks.size());
+    CHECK(seq.state == SeqState::kRunning || seq.blocks.empty(),
+          "waiting sequence {} holds {} blocks", value(id), seq.blocks.size());
   }
-  CHECK(held == blocks_.used_count(), "sequences hold {} blocks, {} are taken", held, blocks_.used_count());
+  CHECK(held == blocks_.used_count(), "sequences hold {} blocks, {} are taken", held,
+        blocks_.used_count());
 }
 
 }  // namespace pacer::sched

@@ -1,8 +1,8 @@
 // The scheduler: owns sequences and KV blocks, asks a policy for a plan, checks it and applies it.
 //
-// plan() admits, preempts and reserves blocks; the caller runs the items; commit() advances the sequences and appends
-// what was sampled; the caller then finishes those that are done. Invariants are checked at both ends, always.
-// No threads, no wall clock: time comes in as an argument.
+// plan() admits, preempts and reserves blocks; the caller runs the items; commit() advances the
+// sequences and appends what was sampled; the caller then finishes those that are done. Invariants
+// are checked at both ends, always. No threads, no wall clock: time comes in as an argument.
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class Scheduler {
   void add(Sequence sequence);
 
   struct Step {
-    std::vector<StepItem> items;       // valid until commit(), finish() or the next plan()
+    std::vector<StepItem> items;         // valid until commit(), finish() or the next plan()
     std::vector<SeqId> first_scheduled;  // run now for the first time: their queue wait is over
     uint32_t preempted = 0;
     bool empty() const { return items.empty(); }
@@ -64,8 +64,8 @@ class Scheduler {
   std::unique_ptr<Policy> policy_;
   kv::BlockManager blocks_;
   std::map<SeqId, Sequence> sequences_;
-  std::vector<SeqId> running_;  // oldest arrival first
-  std::vector<SeqId> waiting_;  // oldest arrival first
+  std::vector<SeqId> running_;                          // oldest arrival first
+  std::vector<SeqId> waiting_;                          // oldest arrival first
   std::vector<SeqView> running_views_, waiting_views_;  // reused by plan()
 };
 

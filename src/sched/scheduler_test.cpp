@@ -1,4 +1,5 @@
-// The scheduler and its fcfs policy, driven by hand: what is planned, preempted, finished. No model, no threads.
+// The scheduler and its fcfs policy, driven by hand: what is planned, preempted, finished. No
+// model, no threads.
 #include "sched/scheduler.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +23,9 @@ Sequence make_sequence(uint64_t id, uint32_t prompt, uint32_t output, TimePoint 
   return seq;
 }
 
-Scheduler make_scheduler(SchedulerConfig config) { return Scheduler(config, *make_policy("fcfs")); }
+Scheduler make_scheduler(SchedulerConfig config) {
+  return Scheduler(config, *make_policy("fcfs"));
+}
 
 // Runs one step: every sampled token is 9; sequences that reached their length are finished.
 Scheduler::Step run_step(Scheduler& scheduler) {
@@ -75,7 +78,8 @@ TEST(Scheduler, ALongPromptIsChunkedToTheStepBudgetAndSamplesOnlyAtItsEnd) {
 }
 
 TEST(Scheduler, RunningStreamsGetTheirTokenBesideAChunk) {
-  Scheduler scheduler = make_scheduler({.step_tokens_max = 16, .running_max = 4, .block_count = 16});
+  Scheduler scheduler =
+      make_scheduler({.step_tokens_max = 16, .running_max = 4, .block_count = 16});
   scheduler.add(make_sequence(1, 8, 20));
   run_step(scheduler);
   scheduler.add(make_sequence(2, 60, 2));
@@ -86,7 +90,8 @@ TEST(Scheduler, RunningStreamsGetTheirTokenBesideAChunk) {
 }
 
 TEST(Scheduler, NobodyOvertakesTheOneAtTheHead) {
-  Scheduler scheduler = make_scheduler({.step_tokens_max = 256, .running_max = 4, .block_count = 8});
+  Scheduler scheduler =
+      make_scheduler({.step_tokens_max = 256, .running_max = 4, .block_count = 8});
   scheduler.add(make_sequence(1, 60, 10));  // 4 blocks now
   run_step(scheduler);
   scheduler.add(make_sequence(2, 80, 10));  // 6 blocks for prompt and first token: 4 are free
@@ -97,14 +102,16 @@ TEST(Scheduler, NobodyOvertakesTheOneAtTheHead) {
 }
 
 TEST(Scheduler, ArrivalDecidesTheOrderNotTheId) {
-  Scheduler scheduler = make_scheduler({.step_tokens_max = 256, .running_max = 1, .block_count = 8});
+  Scheduler scheduler =
+      make_scheduler({.step_tokens_max = 256, .running_max = 1, .block_count = 8});
   scheduler.add(make_sequence(1, 10, 2, kStart + std::chrono::seconds(2)));
   scheduler.add(make_sequence(2, 10, 2, kStart + std::chrono::seconds(1)));
   EXPECT_EQ(run_step(scheduler).items.at(0).sequence->id, SeqId{2});
 }
 
 TEST(Scheduler, NoMoreRunThanAllowed) {
-  Scheduler scheduler = make_scheduler({.step_tokens_max = 256, .running_max = 3, .block_count = 64});
+  Scheduler scheduler =
+      make_scheduler({.step_tokens_max = 256, .running_max = 3, .block_count = 64});
   for (uint64_t id = 1; id <= 8; ++id) scheduler.add(make_sequence(id, 10, 4));
   run_step(scheduler);
   EXPECT_EQ(scheduler.running_count(), 3u);
@@ -112,7 +119,8 @@ TEST(Scheduler, NoMoreRunThanAllowed) {
 }
 
 TEST(Scheduler, OutOfBlocksTheYoungestGivesWayAndIsComputedAgain) {
-  Scheduler scheduler = make_scheduler({.step_tokens_max = 256, .running_max = 4, .block_count = 5});
+  Scheduler scheduler =
+      make_scheduler({.step_tokens_max = 256, .running_max = 4, .block_count = 5});
   scheduler.add(make_sequence(1, 30, 20));
   scheduler.add(make_sequence(2, 30, 20));  // two blocks each; the pool has one more
   uint32_t preempted = 0;
@@ -192,7 +200,8 @@ TEST(SchedulerDeathTest, APlanBeyondItsLimitsAborts) {
 
 // Four sequences that each grow far beyond their share of the pool: all end, with few preemptions.
 TEST(Scheduler, SequencesThatOutgrowThePoolAllFinishWithoutThrashing) {
-  Scheduler scheduler = make_scheduler({.step_tokens_max = 256, .running_max = 4, .block_count = 64});
+  Scheduler scheduler =
+      make_scheduler({.step_tokens_max = 256, .running_max = 4, .block_count = 64});
   for (uint64_t id = 1; id <= 4; ++id) scheduler.add(make_sequence(id, 100, 500));
   uint32_t preempted = 0, steps = 0;
   while (scheduler.running_count() + scheduler.waiting_count() > 0) {
@@ -203,9 +212,11 @@ TEST(Scheduler, SequencesThatOutgrowThePoolAllFinishWithoutThrashing) {
   EXPECT_LE(preempted, 8u);
 }
 
-// Any mix of lengths, arrivals, cancellations and pool sizes: every step moves someone, and all come to an end.
+// Any mix of lengths, arrivals, cancellations and pool sizes: every step moves someone, and all
+// come to an end.
 TEST(Scheduler, RandomHistoriesKeepEveryInvariantAndEnd) {
-  const uint64_t base_seed = static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
+  const uint64_t base_seed =
+      static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
   for (uint64_t seed = base_seed; seed < base_seed + 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);
@@ -219,7 +230,8 @@ TEST(Scheduler, RandomHistoriesKeepEveryInvariantAndEnd) {
       if (next_id <= 30 && rng.below(3) == 0) {
         const auto prompt = 1 + static_cast<uint32_t>(rng.below(60));
         const auto output = 1 + static_cast<uint32_t>(rng.below(40));
-        Sequence seq = make_sequence(next_id, prompt, output, kStart + std::chrono::seconds(rng.below(4)));
+        Sequence seq =
+            make_sequence(next_id, prompt, output, kStart + std::chrono::seconds(rng.below(4)));
         if (scheduler.fits(seq.length_max)) scheduler.add(std::move(seq));
         ++next_id;
       }

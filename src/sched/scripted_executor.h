@@ -1,4 +1,5 @@
-// For tests only: an executor without a model, whose next token is any function of the sequence so far.
+// For tests only: an executor without a model, whose next token is any function of the sequence so
+// far.
 #pragma once
 
 #include <functional>

@@ -14,7 +14,9 @@ namespace pacer::sched {
 
 enum class SeqId : uint64_t {};
 
-constexpr uint64_t value(SeqId id) { return static_cast<uint64_t>(id); }
+constexpr uint64_t value(SeqId id) {
+  return static_cast<uint64_t>(id);
+}
 
 //   kWaiting --admit--> kRunning --finish--> (gone)
 //       ^                  |
@@ -24,18 +26,20 @@ enum class SeqState : uint8_t { kWaiting, kRunning };
 struct Sequence {
   SeqId id{};
   SeqState state = SeqState::kWaiting;
-  std::vector<TokenId> tokens;   // the prompt, then what was generated
+  std::vector<TokenId> tokens;  // the prompt, then what was generated
   uint32_t prompt_length = 0;
-  uint32_t length_max = 0;       // prompt + max_tokens: it never needs more blocks than for this
-  uint32_t computed = 0;         // tokens whose keys and values are in its blocks; always < tokens.size()
+  uint32_t length_max = 0;  // prompt + max_tokens: it never needs more blocks than for this
+  uint32_t computed = 0;  // tokens whose keys and values are in its blocks; always < tokens.size()
   uint32_t preemptions = 0;
   kv::BlockTable blocks;
   SamplingParams sampling;
-  TimePoint arrived{};           // at the HTTP front
+  TimePoint arrived{};  // at the HTTP front
 
   uint32_t length() const { return static_cast<uint32_t>(tokens.size()); }
   uint32_t output_length() const { return length() - prompt_length; }
-  uint32_t pending() const { return length() - computed; }  // tokens to run before the next can be sampled
+  uint32_t pending() const {
+    return length() - computed;
+  }  // tokens to run before the next can be sampled
   bool decoding() const { return output_length() > 0 && pending() == 1; }
 };
 

@@ -1,7 +1,7 @@
 // What one engine step shall do, as a policy proposes it, and the snapshot that it proposes from.
 //
-// Plan -> execute -> commit: a policy is a pure function from SchedView to StepPlan; the Scheduler checks the plan
-// against the same limits and applies it.
+// Plan -> execute -> commit: a policy is a pure function from SchedView to StepPlan; the Scheduler
+// checks the plan against the same limits and applies it.
 #pragma once
 
 #include <cstdint>
@@ -32,20 +32,21 @@ struct StepPlan {
 // What a policy may know about a sequence.
 struct SeqView {
   SeqId id;
-  uint32_t length;       // tokens so far
-  uint32_t computed;     // of which are in the KV cache
+  uint32_t length;    // tokens so far
+  uint32_t computed;  // of which are in the KV cache
   uint32_t blocks_held;
-  bool decoding;         // exactly one token pending, and it is a generated one
+  bool decoding;  // exactly one token pending, and it is a generated one
   TimePoint arrived;
 };
 
 struct SchedView {
   TimePoint now;
   std::span<const SeqView> running;  // oldest arrival first
-  std::span<const SeqView> waiting;  // oldest arrival first; preempted ones stand where they arrived
+  std::span<const SeqView>
+      waiting;  // oldest arrival first; preempted ones stand where they arrived
   uint32_t blocks_free;
-  uint32_t step_tokens_max;          // tokens that one step may run
-  uint32_t running_max;              // sequences that may run at once
+  uint32_t step_tokens_max;  // tokens that one step may run
+  uint32_t running_max;      // sequences that may run at once
 };
 
 }  // namespace pacer::sched

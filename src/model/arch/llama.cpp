@@ -1,8 +1,10 @@
-// Llama and everything of its shape (SmolLM, Llama 1-3, Mistral): the worked example of an architecture.
+// Llama and everything of its shape (SmolLM, Llama 1-3, Mistral): the worked example of an
+// architecture.
 //
-// Pre-norm transformer with RMS norm, rotary positions on adjacent pairs (GGUF stores q and k so), grouped-query
-// attention and a SiLU-gated MLP. Source: Touvron et al., "LLaMA", 2023, and the `llama.*` keys of the GGUF
-// specification. docs/howto/architecture.md explains this file step by step.
+// Pre-norm transformer with RMS norm, rotary positions on adjacent pairs (GGUF stores q and k so),
+// grouped-query attention and a SiLU-gated MLP. Source: Touvron et al., "LLaMA", 2023, and the
+// `llama.*` keys of the GGUF specification. docs/howto/architecture.md explains this file step by
+// step.
 #include <vector>
 
 #include "model/arch/architectures.h"
@@ -28,22 +30,28 @@ class Llama final : public Network {
     TRY(loader.claim_matrix("token_embd.weight", config.vocabulary, config.d_model, &embedding_));
     TRY(loader.claim_vector("output_norm.weight", config.d_model, &output_norm_));
     tied_ = !loader.has("output.weight");
-    if (!tied_) TRY(loader.claim_matrix("output.weight", config.vocabulary, config.d_model, &output_));
+    if (!tied_)
+      TRY(loader.claim_matrix("output.weight", config.vocabulary, config.d_model, &output_));
 
     layers_.resize(config.layers);
     for (uint32_t i = 0; i < config.layers; ++i) {
       Layer& layer = layers_[i];
       const std::string prefix = fmt::format("blk.{}.", i);
       TRY(loader.claim_vector(prefix + "attn_norm.weight", config.d_model, &layer.attention_norm));
-      TRY(loader.claim_matrix(prefix + "attn_q.weight", config.q_values(), config.d_model, &layer.q));
-      TRY(loader.claim_matrix(prefix + "attn_k.weight", config.kv_values(), config.d_model, &layer.k));
-      TRY(loader.claim_matrix(prefix + "attn_v.weight", config.kv_values(), config.d_model, &layer.v));
+      TRY(loader.claim_matrix(prefix + "attn_q.weight", config.q_values(), config.d_model,
+                              &layer.q));
+      TRY(loader.claim_matrix(prefix + "attn_k.weight", config.kv_values(), config.d_model,
+                              &layer.k));
+      TRY(loader.claim_matrix(prefix + "attn_v.weight", config.kv_values(), config.d_model,
+                              &layer.v));
       TRY(loader.claim_matrix(prefix + "attn_output.weight", config.d_model, config.q_values(),
                               &layer.attention_out));
       TRY(loader.claim_vector(prefix + "ffn_norm.weight", config.d_model, &layer.mlp_norm));
-      TRY(loader.claim_matrix(prefix + "ffn_gate.weight", config.d_ff, config.d_model, &layer.gate));
+      TRY(loader.claim_matrix(prefix + "ffn_gate.weight", config.d_ff, config.d_model,
+                              &layer.gate));
       TRY(loader.claim_matrix(prefix + "ffn_up.weight", config.d_ff, config.d_model, &layer.up));
-      TRY(loader.claim_matrix(prefix + "ffn_down.weight", config.d_model, config.d_ff, &layer.down));
+      TRY(loader.claim_matrix(prefix + "ffn_down.weight", config.d_model, config.d_ff,
+                              &layer.down));
     }
     return Ok{};
   }
@@ -54,7 +62,8 @@ class Llama final : public Network {
     embed(ctx, batch, embedding_);
     prepare_rows(ctx, batch);
 
-    const float* pending = nullptr;  // what the block before adds to x: done together with the next norm
+    const float* pending =
+        nullptr;  // what the block before adds to x: done together with the next norm
     for (uint32_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
       add_and_norm(ctx, rows, pending, layer.attention_norm, {&layer.q, &layer.k, &layer.v});
@@ -93,12 +102,14 @@ constexpr uint64_t kContextMax = 1 << 24;
 Status refuse_unsupported(const gguf::File& file) {
   ASSIGN_OR_RETURN(const std::optional<uint64_t> experts, file.find_uint("llama.expert_count"));
   if (experts.value_or(0) > 0) {
-    return error(Code::kUnsupported, "{}: llama.expert_count is {}; mixtures of experts are not supported",
-                 file.path(), *experts);
+    return error(Code::kUnsupported,
+                 "{}: llama.expert_count is {}; mixtures of experts are not supported", file.path(),
+                 *experts);
   }
   ASSIGN_OR_RETURN(const auto scaling, file.find_string("llama.rope.scaling.type"));
   if (scaling.value_or("none") != "none") {
-    return error(Code::kUnsupported, "{}: llama.rope.scaling.type '{}' is not supported", file.path(), *scaling);
+    return error(Code::kUnsupported, "{}: llama.rope.scaling.type '{}' is not supported",
+                 file.path(), *scaling);
   }
   ASSIGN_OR_RETURN(const auto linear_scale, file.find_float("llama.rope.scale_linear"));
   if (linear_scale.value_or(1.0) != 1.0) {
@@ -118,37 +129,43 @@ Result<ModelConfig> read_llama_config(const gguf::File& file) {
   ASSIGN_OR_RETURN(config.d_model, read_count(file, "llama.embedding_length", kWidthMax));
   ASSIGN_OR_RETURN(config.d_ff, read_count(file, "llama.feed_forward_length", kWidthMax));
   ASSIGN_OR_RETURN(config.heads, read_count(file, "llama.attention.head_count", kWidthMax));
-  ASSIGN_OR_RETURN(config.kv_heads, read_count_or(file, "llama.attention.head_count_kv", kWidthMax, config.heads));
+  ASSIGN_OR_RETURN(config.kv_heads,
+                   read_count_or(file, "llama.attention.head_count_kv", kWidthMax, config.heads));
   ASSIGN_OR_RETURN(config.context_length, read_count(file, "llama.context_length", kContextMax));
   if (config.heads % config.kv_heads != 0) {
-    return error(Code::kBadFile, "{}: {} attention heads do not share {} key-value heads evenly", file.path(),
-                 config.heads, config.kv_heads);
+    return error(Code::kBadFile, "{}: {} attention heads do not share {} key-value heads evenly",
+                 file.path(), config.heads, config.kv_heads);
   }
   ASSIGN_OR_RETURN(config.head_dim, read_count_or(file, "llama.attention.key_length", kWidthMax,
                                                   config.d_model / config.heads));
   ASSIGN_OR_RETURN(const uint32_t value_dim,
                    read_count_or(file, "llama.attention.value_length", kWidthMax, config.head_dim));
   // 8 and 256: what the attention kernels take (kernels/args.h).
-  if (config.head_dim % 8 != 0 || config.head_dim == 0 || config.head_dim > 256 || value_dim != config.head_dim) {
+  if (config.head_dim % 8 != 0 || config.head_dim == 0 || config.head_dim > 256 ||
+      value_dim != config.head_dim) {
     return error(Code::kUnsupported,
-                 "{}: attention heads of {} key and {} value dimensions; supported are equal multiples of 8 up to 256",
+                 "{}: attention heads of {} key and {} value dimensions; supported are equal "
+                 "multiples of 8 up to 256",
                  file.path(), config.head_dim, value_dim);
   }
 
   const gguf::TensorInfo* embedding = file.find_tensor("token_embd.weight");
-  if (embedding == nullptr) return error(Code::kBadFile, "{}: tensor 'token_embd.weight' is missing", file.path());
+  if (embedding == nullptr)
+    return error(Code::kBadFile, "{}: tensor 'token_embd.weight' is missing", file.path());
   if (embedding->rows() > kVocabularyMax) {
-    return error(Code::kBadFile, "{}: a vocabulary of {} tokens, at most {} are supported", file.path(),
-                 embedding->rows(), kVocabularyMax);
+    return error(Code::kBadFile, "{}: a vocabulary of {} tokens, at most {} are supported",
+                 file.path(), embedding->rows(), kVocabularyMax);
   }
   config.vocabulary = static_cast<uint32_t>(embedding->rows());
 
-  ASSIGN_OR_RETURN(const double epsilon, file.require_float("llama.attention.layer_norm_rms_epsilon"));
+  ASSIGN_OR_RETURN(const double epsilon,
+                   file.require_float("llama.attention.layer_norm_rms_epsilon"));
   config.rms_epsilon = static_cast<float>(epsilon);
-  ASSIGN_OR_RETURN(config.rope.dims, read_count_or(file, "llama.rope.dimension_count", kWidthMax, config.head_dim));
+  ASSIGN_OR_RETURN(config.rope.dims,
+                   read_count_or(file, "llama.rope.dimension_count", kWidthMax, config.head_dim));
   if (config.rope.dims > config.head_dim || config.rope.dims % 2 != 0) {
-    return error(Code::kBadFile, "{}: llama.rope.dimension_count is {} for heads of {} dimensions", file.path(),
-                 config.rope.dims, config.head_dim);
+    return error(Code::kBadFile, "{}: llama.rope.dimension_count is {} for heads of {} dimensions",
+                 file.path(), config.rope.dims, config.head_dim);
   }
   ASSIGN_OR_RETURN(const auto base, file.find_float("llama.rope.freq_base"));
   config.rope.base = static_cast<float>(base.value_or(10000.0));

@@ -1,8 +1,8 @@
 // First come, first served: the baseline, and the example to copy for a new policy.
 //
-// Running streams get their token first, oldest first; what is left of the step goes to prompts in the order of
-// arrival, in chunks. Nobody overtakes. Out of blocks: the youngest running sequence gives way, so the oldest always
-// moves on and no pool size that fits one request can livelock.
+// Running streams get their token first, oldest first; what is left of the step goes to prompts in
+// the order of arrival, in chunks. Nobody overtakes. Out of blocks: the youngest running sequence
+// gives way, so the oldest always moves on and no pool size that fits one request can livelock.
 #include "sched/plan_builder.h"
 #include "sched/policies/policies.h"
 
@@ -20,7 +20,8 @@ class FcfsPolicy final : public Policy {
     for (const SeqView& seq : view.running) {
       if (!seq.decoding && !plan.is_preempted(seq.id)) prefill(plan, view, seq);
     }
-    if (plan.preempted_any()) return plan.take();  // what just gave way must not be let in again at once
+    if (plan.preempted_any())
+      return plan.take();  // what just gave way must not be let in again at once
     for (const SeqView& seq : view.waiting) {
       if (!plan.admit(seq)) break;  // keep the order of arrival: nobody overtakes
     }
@@ -40,7 +41,8 @@ class FcfsPolicy final : public Policy {
     }
   }
 
-  // Preempts the youngest sequence behind `seq` that is not in the step yet; with none left, `seq` itself waits.
+  // Preempts the youngest sequence behind `seq` that is not in the step yet; with none left, `seq`
+  // itself waits.
   static bool give_way(PlanBuilder& plan, const SchedView& view, const SeqView& seq) {
     for (auto other = view.running.rbegin(); other != view.running.rend(); ++other) {
       if (other->id == seq.id) break;
@@ -54,6 +56,8 @@ class FcfsPolicy final : public Policy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_fcfs() { return std::make_unique<FcfsPolicy>(); }
+std::unique_ptr<Policy> make_fcfs() {
+  return std::make_unique<FcfsPolicy>();
+}
 
 }  // namespace pacer::sched

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# From a fresh clone to a served model: installs what is missing, builds, fetches the default model, serves it.
+#   ./quickstart.sh            serves on 127.0.0.1:8000 until Ctrl-C (other flags are handed to `pacer serve`)
+#   ./quickstart.sh --check    serves on a free port, streams one answer, stops; exit code 0 or 1
+# Safe to repeat: the second run takes seconds.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+step() { printf '\033[1m[%s/4] %s\033[0m\n' "$1" "$2"; }
+die() { printf 'pacer: %s\n' "$*" >&2; exit 1; }
+
+check=no
+if [ "${1:-}" = "--check" ]; then check=yes; shift; fi
+if [ "${1:-}" = "-h" ] || [ "${1:-}" = "--help" ]; then sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0; fi
+
+step 1 "tools and libraries"
+bash tools/install_deps.sh
+
+step 2 "build (the first time takes a few minutes)"
+[ -f build/release/build.ninja ] || cmake --preset release >build-release.log 2>&1 ||
+    { tail -n 20 build-release.log >&2; die "cmake failed; the whole output is in build-release.log"; }
+rm -f build-release.log
+cmake --build --preset release --target pacer
+
+step 3 "model"
+fetched=$(bash tools/fetch_model.sh)
+printf '%s\n' "$fetched"
+model=$(tail -n 1 <<<"$fetched")
+
+step 4 "serve"
+if [ "$check" = no ]; then exec build/release/pacer serve -m "$model" "$@"; fi
+
+log=$(mktemp)
+build/release/pacer serve -m "$model" --port 0 "$@" >"$log" 2>&1 &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -f "$log"' EXIT
+url=
+for _ in $(seq 300); do
+    url=$(sed -n 's/^Pacer serves .* at \(http.*\)$/\1/p' "$log")
+    [ -n "$url" ] && break
+    kill -0 "$server" 2>/dev/null || { cat "$log" >&2; die "the server ended before it was ready"; }
+    sleep 0.1
+done
+[ -n "$url" ] || { cat "$log" >&2; die "the server was not ready after 30 s"; }
+echo "serving on $url; asking: What is the capital of France?"
+python3 tools/stream_chat.py "$url" "What is the capital of France?" || die "no proper answer came back"
+kill -TERM "$server"
+wait "$server" || die "the server did not stop cleanly"
+trap 'rm -f "$log"' EXIT
+echo "check passed"

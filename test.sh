@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Sets up, builds and runs the tests.
+#   ./test.sh          everything: tools/check, Rust tests, all C++ tests on every kernel tier here, end to end
+#   ./test.sh --asan   engine, sched, kv, http, api, gguf, text ... under AddressSanitizer and UBSan
+#   ./test.sh --tsan   the same under ThreadSanitizer
+# PACER_SHARED (default ../shared) has traces and cases; tests that need it and do not find it say that they skip.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+export PACER_SHARED="${PACER_SHARED:-$PWD/../shared}"
+
+# What sanitizers watch: all that has threads, pointers into files, or input from outside.
+sanitized=(base sys gguf tensor text kv sched engine http api metrics model runner)
+
+step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+
+configure() {  # preset
+    [ -f "build/$1/build.ninja" ] || cmake --preset "$1" >/dev/null
+}
+
+run_sanitized() {  # preset
+    step "tools and libraries"
+    bash tools/install_deps.sh --test
+    bash tools/fetch_model.sh
+    step "build with the preset $1"
+    configure "$1"
+    local targets=() folder
+    for folder in "${sanitized[@]}"; do
+        # A folder without tests has no target.
+        compgen -G "src/$folder/*_test.cpp" >/dev/null || compgen -G "src/$folder/**/*_test.cpp" >/dev/null || continue
+        targets+=("${folder}_test")
+    done
+    cmake --build --preset "$1" --target "${targets[@]}"
+    step "tests under $1"
+    local labels
+    labels=$(IFS='|'; printf '^(%s)$' "${sanitized[*]}")
+    # Death tests fork; under sanitizers leaks of the dying child are not ours to report.
+    ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 \
+    UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=second_deadlock_stack=1 \
+        ctest --test-dir "build/$1" -L "$labels" -j 2 --output-on-failure --no-tests=error
+}
+
+case "${1:-}" in
+    --asan) run_sanitized asan ;;
+    --tsan) run_sanitized tsan ;;
+    "")
+        step "tools and libraries"
+        bash tools/install_deps.sh --test
+        bash tools/fetch_model.sh
+        step "tools/check"
+        tools/check
+        step "build"
+        configure dev
+        cmake --build --preset dev
+        step "Rust tests"
+        cargo test --release --locked --quiet --target-dir build/rust --manifest-path rust/text_ffi/Cargo.toml
+        step "tests"
+        ctest --test-dir build/dev -j 2 --output-on-failure --no-tests=error
+        ;;
+    *) echo "test.sh: unknown argument '$1'; see the top of this file" >&2; exit 2 ;;
+esac
