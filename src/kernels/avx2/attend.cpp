@@ -1,0 +1,412 @@
+// Causal attention over the paged KV cache, many query rows at a time.
+//
+// A query row is a (query token, head of the group). Rows go in tiles of about 48; for each tile
+// the KV is walked in steps of 64 positions (4 blocks):
+//
+//   scores   s[row][64] = q[row] . K     a vector holds 8 tokens (K is stored transposed): no
+//   horizontal sums softmax  per row: the new maximum, p = 2^(s - max), the factor by which what
+//   came before shrinks values   acc[row] += p . V           a vector holds 8 dimensions
+//
+// q is multiplied by scale * log2(e) first, so exponentials are powers of two. With more than 6
+// rows a block is widened from f16 once into a 16 x head_dim buffer (L1) for all of them; with
+// fewer, straight into registers.
+//
+// A row's result is the same in any call: its steps start at fixed positions, each score is one
+// chain over the dimensions, each output one chain over the positions it may see. Slots beyond a
+// row's own position are never used: their scores become -infinity, and the value loop stops before
+// them, so they may hold anything, NaN included.
+//
+// Bound: with one query token memory: while K is read, the same share of V is prefetched, and while
+// V, that of the K of the next step. With many, the multiply-adds, 2 per cycle.
+
+#include <immintrin.h>
+
+#include "kernels/avx2/kernels.h"
+#include "kernels/avx2/simd.h"
+
+namespace pacer::kernels::avx2 {
+
+namespace {
+
+enum : uint32_t {
+  kStepBlocks = 4,
+  kStepTokens = kStepBlocks * kKvBlockTokens,
+  kTileRowsTarget =
+      48,  // query rows that share a widened block; their state (about 24 KB) fits L1 beside it
+  kRegisterRows = 6,  // query rows whose sums stay in registers
+};
+
+struct Scratch {
+  float* q;           // [rows][head_dim], scaled
+  float* acc;         // [rows][head_dim]
+  float* scores;      // [rows][64], then the weights p
+  float* max;         // [rows]
+  float* weight_sum;  // [rows]
+  float* wide;        // [16 * head_dim]: one widened K or V block
+};
+
+// What the helpers below share about one tile of query rows.
+struct Tile {
+  const AttendArgs* args;
+  Scratch scratch;
+  uint32_t first_token;  // of the call's query tokens
+  uint32_t rows;         // query tokens of the tile * group
+  uint32_t positions;    // seen by the tile's last token
+};
+
+uint32_t tile_tokens(uint32_t tokens, uint32_t group) {
+  const uint32_t fit = group >= kTileRowsTarget ? 1 : kTileRowsTarget / group;
+  return tokens < fit ? tokens : fit;
+}
+
+uint32_t round_up_16(uint32_t n) {
+  return (n + 15) / 16 * 16;
+}
+
+// Positions of [step, step + 64) that the row sees, 0..64.
+uint32_t tokens_seen(const Tile& tile, uint32_t row, uint32_t step) {
+  const uint32_t token = tile.first_token + row / tile.args->group;
+  const uint32_t seen = tile.args->first_position + token + 1;
+  if (seen <= step) return 0;
+  return seen - step < kStepTokens ? seen - step : (uint32_t)kStepTokens;
+}
+
+const uint16_t* kv_block(const AttendArgs& args, uint32_t block) {
+  return args.kv + args.block_table[block] * args.block_stride;
+}
+
+void prefetch(const void* at) {
+  _mm_prefetch((const char*)at, _MM_HINT_T0);
+}
+
+// Eight values at `index` of a block that is f16 as stored, or f32 as widened.
+template <class Value>
+inline __m256 load8(const Value* at);
+template <>
+inline __m256 load8<uint16_t>(const uint16_t* at) {
+  return load_f16(at);
+}
+template <>
+inline __m256 load8<float>(const float* at) {
+  return _mm256_load_ps(at);
+}
+
+void widen(const uint16_t* from, uint32_t count, float* to) {
+  for (uint32_t i = 0; i < count; i += 8) _mm256_store_ps(to + i, load_f16(from + i));
+}
+
+// scores[r][0..16) = q[r] . K for kRows rows. Prefetches 32 bytes of `ahead` for every dimension.
+template <uint32_t kRows, class Value>
+void score_rows(const float* q, uint32_t head_dim, const Value* k, const uint16_t* ahead,
+                float* scores) {
+  __m256 low[kRows];
+  __m256 high[kRows];
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_ps();
+  for (uint32_t d = 0; d < head_dim; ++d) {
+    if (sizeof(Value) == 2 && d % 2 == 0) prefetch(ahead + d * kKvBlockTokens);
+    const __m256 k_low = load8(k + d * kKvBlockTokens);
+    const __m256 k_high = load8(k + d * kKvBlockTokens + 8);
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const __m256 q_d = _mm256_broadcast_ss(q + (size_t)r * head_dim + d);
+      low[r] = _mm256_fmadd_ps(q_d, k_low, low[r]);
+      high[r] = _mm256_fmadd_ps(q_d, k_high, high[r]);
+    }
+  }
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+    _mm256_store_ps(scores + r * kStepTokens, low[r]);
+    _mm256_store_ps(scores + r * kStepTokens + 8, high[r]);
+  }
+}
+
+// acc[r][d..d+8*kVectors) += sum of p[r][t] * V[t][d..] over tokens [begin, end), in order.
+template <uint32_t kRows, uint32_t kVectors, class Value>
+inline __attribute__((always_inline)) void add_values(const float* p, uint32_t begin, uint32_t end,
+                                                      const Value* v, uint32_t head_dim,
+                                                      const uint16_t* ahead, float* acc) {
+  __m256 sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < kVectors; ++i) {
+      sum[r][i] = _mm256_load_ps(acc + (size_t)r * head_dim + 8 * i);
+    }
+  }
+  for (uint32_t t = begin; t < end; ++t) {
+    if (sizeof(Value) == 2 && t % 2 == 0) prefetch(ahead + t * kKvBlockTokens);
+    __m256 v_t[kVectors];
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < kVectors; ++i) v_t[i] = load8(v + t * head_dim + 8 * i);
+#pragma GCC unroll 8
+    for (uint32_t r = 0; r < kRows; ++r) {
+      const __m256 weight = _mm256_broadcast_ss(p + r * kStepTokens + t);
+#pragma GCC unroll 2
+      for (uint32_t i = 0; i < kVectors; ++i) {
+        sum[r][i] = _mm256_fmadd_ps(weight, v_t[i], sum[r][i]);
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (uint32_t r = 0; r < kRows; ++r) {
+#pragma GCC unroll 2
+    for (uint32_t i = 0; i < kVectors; ++i) {
+      _mm256_store_ps(acc + (size_t)r * head_dim + 8 * i, sum[r][i]);
+    }
+  }
+}
+
+template <uint32_t kRows, class Value>
+void value_rows(const float* p, uint32_t begin, uint32_t end, const Value* v, uint32_t head_dim,
+                const uint16_t* ahead, float* acc) {
+  uint32_t d = 0;
+  for (; d + 16 <= head_dim; d += 16) {
+    add_values<kRows, 2>(p, begin, end, v + d, head_dim, ahead + d * kKvBlockTokens, acc + d);
+  }
+  if (d < head_dim) {
+    add_values<kRows, 1>(p, begin, end, v + d, head_dim, ahead + d * kKvBlockTokens, acc + d);
+  }
+}
+
+template <class Value>
+void score_some_rows(uint32_t rows, const float* q, uint32_t head_dim, const Value* k,
+                     const uint16_t* ahead, float* scores) {
+  switch (rows) {
+    case 1:
+      return score_rows<1>(q, head_dim, k, ahead, scores);
+    case 2:
+      return score_rows<2>(q, head_dim, k, ahead, scores);
+    case 3:
+      return score_rows<3>(q, head_dim, k, ahead, scores);
+    case 4:
+      return score_rows<4>(q, head_dim, k, ahead, scores);
+    case 5:
+      return score_rows<5>(q, head_dim, k, ahead, scores);
+    default:
+      return score_rows<6>(q, head_dim, k, ahead, scores);
+  }
+}
+
+template <class Value>
+void value_some_rows(uint32_t rows, const float* p, uint32_t end, const Value* v, uint32_t head_dim,
+                     const uint16_t* ahead, float* acc) {
+  switch (rows) {
+    case 1:
+      return value_rows<1>(p, 0, end, v, head_dim, ahead, acc);
+    case 2:
+      return value_rows<2>(p, 0, end, v, head_dim, ahead, acc);
+    case 3:
+      return value_rows<3>(p, 0, end, v, head_dim, ahead, acc);
+    case 4:
+      return value_rows<4>(p, 0, end, v, head_dim, ahead, acc);
+    case 5:
+      return value_rows<5>(p, 0, end, v, head_dim, ahead, acc);
+    default:
+      return value_rows<6>(p, 0, end, v, head_dim, ahead, acc);
+  }
+}
+
+// Scores of one block for every row of the tile.
+template <class Value>
+void score_block(const Tile& tile, const Value* k, const uint16_t* ahead, uint32_t offset) {
+  const uint32_t head_dim = tile.args->head_dim;
+  for (uint32_t r = 0; r < tile.rows; r += kRegisterRows) {
+    const uint32_t left = tile.rows - r;
+    score_some_rows(left, tile.scratch.q + (size_t)r * head_dim, head_dim, k, ahead,
+                    tile.scratch.scores + r * kStepTokens + offset);
+  }
+}
+
+// Tokens of the block at `offset` within the step that the row sees, 0..16.
+uint32_t tokens_of_block(const Tile& tile, uint32_t row, uint32_t step, uint32_t offset) {
+  const uint32_t seen = tokens_seen(tile, row, step);
+  if (seen <= offset) return 0;
+  return seen - offset < kKvBlockTokens ? seen - offset : (uint32_t)kKvBlockTokens;
+}
+
+// Values of one block into every row of the tile: tokens that all rows of a register tile see
+// together, then the ragged causal end row by row. Rows are in order of position, so the first sees
+// fewest.
+template <class Value>
+void value_block(const Tile& tile, const Value* v, const uint16_t* ahead, uint32_t step,
+                 uint32_t offset) {
+  const uint32_t head_dim = tile.args->head_dim;
+  for (uint32_t r = 0; r < tile.rows; r += kRegisterRows) {
+    const uint32_t left = tile.rows - r;
+    const uint32_t rows = left < kRegisterRows ? left : (uint32_t)kRegisterRows;
+    const uint32_t common = tokens_of_block(tile, r, step, offset);
+    const float* p = tile.scratch.scores + r * kStepTokens + offset;
+    float* acc = tile.scratch.acc + (size_t)r * head_dim;
+    value_some_rows(rows, p, common, v, head_dim, ahead, acc);
+    for (uint32_t i = 1; i < rows; ++i) {
+      const uint32_t own = tokens_of_block(tile, r + i, step, offset);
+      if (own == common) continue;
+      value_rows<1>(p + i * kStepTokens, common, own, v, head_dim, ahead,
+                    acc + (size_t)i * head_dim);
+    }
+  }
+}
+
+// Turns the first `count` scores of a row into weights, and returns the factor by which the row's
+// earlier sums shrink.
+float softmax_step(float* scores, uint32_t count, float* row_max, float* weight_sum) {
+  const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
+  __m256 max = _mm256_set1_ps(*row_max);
+  for (uint32_t i = 0; i < count; i += 8) {
+    const __m256i seen = first_lanes(count - i < 8 ? count - i : 8);
+    const __m256 s =
+        _mm256_blendv_ps(lowest, _mm256_load_ps(scores + i), _mm256_castsi256_ps(seen));
+    _mm256_store_ps(scores + i, s);
+    max = _mm256_max_ps(max, s);
+  }
+  const float new_max = max_lanes(max);
+
+  const __m256 around = _mm256_set1_ps(new_max);
+  __m256 sum = _mm256_setzero_ps();
+  for (uint32_t i = 0; i < count; i += 8) {
+    const __m256 p = exp2_f32(_mm256_sub_ps(_mm256_load_ps(scores + i), around));
+    _mm256_store_ps(scores + i, p);
+    sum = _mm256_add_ps(sum, p);
+  }
+
+  // exp2_f32(-infinity) is 0: nothing came before the first step.
+  const float shrink = _mm256_cvtss_f32(exp2_f32(_mm256_set1_ps(*row_max - new_max)));
+  *row_max = new_max;
+  *weight_sum = *weight_sum * shrink + sum_lanes(sum);
+  return shrink;
+}
+
+void scale_row(const float* from, float factor, uint32_t n, float* to) {
+  const __m256 f = _mm256_set1_ps(factor);
+  for (uint32_t i = 0; i < n; i += 8) {
+    _mm256_storeu_ps(to + i, _mm256_mul_ps(_mm256_loadu_ps(from + i), f));
+  }
+}
+
+void softmax_rows(const Tile& tile, uint32_t step) {
+  const Scratch& s = tile.scratch;
+  const uint32_t head_dim = tile.args->head_dim;
+  for (uint32_t r = 0; r < tile.rows; ++r) {
+    const uint32_t count = tokens_seen(tile, r, step);
+    if (count == 0) continue;
+    const float shrink =
+        softmax_step(s.scores + r * kStepTokens, count, s.max + r, s.weight_sum + r);
+    float* acc = s.acc + (size_t)r * head_dim;
+    if (shrink != 1.0f) scale_row(acc, shrink, head_dim, acc);
+  }
+}
+
+// 64 positions for all rows of the tile.
+void attend_step(const Tile& tile, uint32_t step) {
+  const AttendArgs& args = *tile.args;
+  const Scratch& s = tile.scratch;
+  const uint32_t half = args.head_dim * kKvBlockTokens;  // values of K, and of V, in a block
+  const bool few_rows = tile.rows <= kRegisterRows;
+  const uint32_t blocks_all = (tile.positions + kKvBlockTokens - 1) / kKvBlockTokens;
+  const uint32_t begin = step / kKvBlockTokens;
+  const uint32_t end = begin + kStepBlocks < blocks_all ? begin + kStepBlocks : blocks_all;
+
+  for (uint32_t b = begin; b < end; ++b) {
+    const uint16_t* k = kv_block(args, b);
+    const uint32_t offset = (b - begin) * kKvBlockTokens;
+    if (few_rows) {
+      score_block(tile, k, k + half, offset);
+    } else {
+      widen(k, half, s.wide);
+      score_block(tile, (const float*)s.wide, k, offset);
+    }
+  }
+
+  softmax_rows(tile, step);
+
+  for (uint32_t b = begin; b < end; ++b) {
+    const uint16_t* v = kv_block(args, b) + half;
+    const uint32_t offset = (b - begin) * kKvBlockTokens;
+    if (few_rows) {
+      const bool is_last = b + kStepBlocks >= blocks_all;
+      const uint16_t* next_k = is_last ? v : kv_block(args, b + kStepBlocks);
+      value_block(tile, v, next_k, step, offset);
+    } else {
+      widen(v, half, s.wide);
+      value_block(tile, (const float*)s.wide, v, step, offset);
+    }
+  }
+}
+
+void attend_tile(const Tile& tile) {
+  const AttendArgs& args = *tile.args;
+  const Scratch& s = tile.scratch;
+  const uint32_t head_dim = args.head_dim;
+  const float log2_e = 1.44269504f;
+  for (uint32_t r = 0; r < tile.rows; ++r) {
+    const size_t token = tile.first_token + r / args.group;
+    const float* q = args.q + token * args.q_stride + (size_t)(r % args.group) * head_dim;
+    scale_row(q, args.scale * log2_e, head_dim, s.q + (size_t)r * head_dim);
+    __builtin_memset(s.acc + (size_t)r * head_dim, 0, head_dim * sizeof(float));
+    s.max[r] = -__builtin_inff();
+    s.weight_sum[r] = 0;
+  }
+
+  for (uint32_t step = 0; step < tile.positions; step += kStepTokens) attend_step(tile, step);
+
+  for (uint32_t r = 0; r < tile.rows; ++r) {
+    const size_t token = tile.first_token + r / args.group;
+    float* out = args.out + token * args.out_stride + (size_t)(r % args.group) * head_dim;
+    scale_row(s.acc + (size_t)r * head_dim, 1.0f / s.weight_sum[r], head_dim, out);
+  }
+}
+
+// Parts of the scratch start on multiples of 8 floats, so vector loads from them are aligned.
+Scratch lay_out(float* scratch, uint32_t rows, uint32_t head_dim) {
+  Scratch s;
+  s.q = scratch;
+  s.acc = s.q + (size_t)rows * head_dim;
+  s.scores = s.acc + (size_t)rows * head_dim;
+  s.wide = s.scores + (size_t)rows * kStepTokens;
+  s.max = s.wide + kKvBlockTokens * head_dim;
+  s.weight_sum = s.max + round_up_16(rows);
+  return s;
+}
+
+}  // namespace
+
+void store_kv(const StoreKvArgs& args) {
+  const uint32_t half = args.head_dim * kKvBlockTokens;  // values of K, and of V, of one kv head
+  for (uint32_t head = 0; head < args.kv_heads; ++head) {
+    const float* from_k = args.k + (size_t)head * args.head_dim;
+    const float* from_v = args.v + (size_t)head * args.head_dim;
+    uint16_t* k = args.block + (size_t)head * 2 * half;
+    uint16_t* v = k + half + args.slot * args.head_dim;
+    for (uint32_t d = 0; d < args.head_dim; d += 8) {
+      const __m128i v8 = _mm256_cvtps_ph(_mm256_loadu_ps(from_v + d), _MM_FROUND_TO_NEAREST_INT);
+      _mm_storeu_si128((__m128i*)(v + d), v8);
+      uint16_t k8[8];  // K is transposed: one token's values are 16 apart
+      _mm_storeu_si128((__m128i*)k8,
+                       _mm256_cvtps_ph(_mm256_loadu_ps(from_k + d), _MM_FROUND_TO_NEAREST_INT));
+      for (uint32_t i = 0; i < 8; ++i) k[(d + i) * kKvBlockTokens + args.slot] = k8[i];
+    }
+  }
+}
+
+size_t attend_scratch_floats(uint32_t tokens, uint32_t group, uint32_t head_dim) {
+  const size_t rows = (size_t)tile_tokens(tokens, group) * group;
+  return rows * (2 * head_dim + kStepTokens) + kKvBlockTokens * head_dim +
+         2 * round_up_16((uint32_t)rows);
+}
+
+void attend(const AttendArgs& args) {
+  const uint32_t step = tile_tokens(args.tokens, args.group);
+  Tile tile;
+  tile.args = &args;
+  tile.scratch = lay_out(args.scratch, step * args.group, args.head_dim);
+  for (uint32_t t = 0; t < args.tokens; t += step) {
+    const uint32_t tokens = args.tokens - t < step ? args.tokens - t : step;
+    tile.first_token = t;
+    tile.rows = tokens * args.group;
+    tile.positions = args.first_position + t + tokens;
+    attend_tile(tile);
+  }
+}
+
+}  // namespace pacer::kernels::avx2

@@ -1,0 +1,95 @@
+// Which tier runs: the best that CPU and OS allow, or the one that PACER_ISA names.
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "kernels/avx2/table.h"
+#include "kernels/kernel_table.h"
+#include "kernels/scalar/table.h"
+#include "sys/cpu_features.h"
+
+namespace pacer::kernels {
+
+namespace {
+
+struct Tier {
+  const KernelTable* table;
+  bool (*runs_on)(const sys::CpuFeatures& cpu);
+};
+
+// Best first. A new tier is a line here.
+constexpr Tier kTiers[] = {
+    {&avx2::kTable, [](const sys::CpuFeatures& cpu) { return cpu.avx2; }},
+    {&scalar::kTable, [](const sys::CpuFeatures&) { return true; }},
+};
+
+std::vector<const KernelTable*> detect() {
+  std::vector<const KernelTable*> tables;
+  for (const Tier& tier : kTiers) {
+    if (tier.runs_on(sys::cpu_features())) tables.push_back(tier.table);
+  }
+  return tables;
+}
+
+std::string supported_names() {
+  std::string names;
+  for (const KernelTable* table : supported_kernels()) {
+    if (!names.empty()) names += ", ";
+    names += table->name;
+  }
+  return names;
+}
+
+bool is_a_tier(std::string_view name) {
+  for (const Tier& tier : kTiers) {
+    if (name == tier.table->name) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const KernelTable* const> supported_kernels() {
+  static const std::vector<const KernelTable*> tables = detect();
+  return tables;
+}
+
+Result<const KernelTable*> choose_kernels() {
+  const char* forced = std::getenv("PACER_ISA");
+  if (forced == nullptr || *forced == '\0') return supported_kernels().front();
+  for (const KernelTable* table : supported_kernels()) {
+    if (std::string_view(forced) == table->name) return table;
+  }
+  if (is_a_tier(forced)) {
+    return error(Code::kUnsupported,
+                 "PACER_ISA={} is not supported by this machine; it supports {}", forced,
+                 supported_names());
+  }
+  return error(Code::kInvalidArgument,
+               "PACER_ISA={} is not a kernel tier; this machine supports {}", forced,
+               supported_names());
+}
+
+Result<WeightFormat> weight_format(tensor::DType dtype) {
+  switch (dtype) {
+    case tensor::DType::kF32:
+      return WeightFormat::kF32;
+    case tensor::DType::kF16:
+      return WeightFormat::kF16;
+    case tensor::DType::kBF16:
+      return WeightFormat::kBF16;
+    case tensor::DType::kQ4_0:
+      return WeightFormat::kQ4_0;
+    case tensor::DType::kQ4_1:
+      return WeightFormat::kQ4_1;
+    case tensor::DType::kQ8_0:
+      return WeightFormat::kQ8_0;
+  }
+  return error(Code::kUnsupported,
+               "weights of type {} cannot be multiplied; supported are F32, F16, BF16, Q4_0, Q4_1, "
+               "Q8_0",
+               tensor::ggml_type_name(static_cast<uint32_t>(dtype)));
+}
+
+}  // namespace pacer::kernels

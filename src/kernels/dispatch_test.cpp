@@ -1,0 +1,96 @@
+// Which tier runs, and what is said when it cannot.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "kernels/kernel_table.h"
+
+namespace pacer::kernels {
+namespace {
+
+using testing::HasSubstr;
+
+// PACER_ISA as given for the length of a test, then as it was.
+class Dispatch : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const char* value = std::getenv("PACER_ISA")) before_ = value;
+    unsetenv("PACER_ISA");
+  }
+  void TearDown() override {
+    if (before_.empty()) {
+      unsetenv("PACER_ISA");
+    } else {
+      setenv("PACER_ISA", before_.c_str(), 1);
+    }
+  }
+
+ private:
+  std::string before_;
+};
+
+TEST_F(Dispatch, ScalarIsAlwaysSupportedAndComesLast) {
+  ASSERT_FALSE(supported_kernels().empty());
+  EXPECT_EQ(supported_kernels().back()->tier, IsaTier::kScalar);
+  EXPECT_STREQ(supported_kernels().back()->name, "scalar");
+}
+
+TEST_F(Dispatch, TheBestSupportedTierIsTheDefault) {
+  const auto chosen = choose_kernels();
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(*chosen, supported_kernels().front());
+}
+
+TEST_F(Dispatch, AForcedTierIsTheOneThatRuns) {
+  for (const KernelTable* table : supported_kernels()) {
+    setenv("PACER_ISA", table->name, 1);
+    const auto chosen = choose_kernels();
+    ASSERT_TRUE(chosen.ok()) << table->name;
+    EXPECT_EQ(*chosen, table);
+  }
+}
+
+TEST_F(Dispatch, AnUnknownTierIsRefusedWithTheNamesThatWork) {
+  for (const char* name : {"fastest", "AVX2", "avx", " scalar"}) {
+    setenv("PACER_ISA", name, 1);
+    const auto chosen = choose_kernels();
+    ASSERT_FALSE(chosen.ok()) << name;
+    EXPECT_EQ(chosen.error().code, Code::kInvalidArgument);
+    EXPECT_THAT(chosen.error().message, HasSubstr(name));
+    EXPECT_THAT(chosen.error().message, HasSubstr("scalar"));
+  }
+}
+
+TEST_F(Dispatch, AnEmptyNameIsNoName) {
+  setenv("PACER_ISA", "", 1);
+  const auto chosen = choose_kernels();
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(*chosen, supported_kernels().front());
+}
+
+TEST_F(Dispatch, EveryEntryOfEveryTableIsFilled) {
+  for (const KernelTable* k : supported_kernels()) {
+    EXPECT_TRUE(k->packed_bytes && k->pack && k->unpack_row && k->quantize_q8 && k->gemm)
+        << k->name;
+    EXPECT_TRUE(k->rms_norm && k->add && k->silu_mul && k->rope) << k->name;
+    EXPECT_TRUE(k->store_kv && k->attend_scratch_floats && k->attend) << k->name;
+    EXPECT_TRUE(k->arg_max && k->log_sum_exp && k->exp_weights) << k->name;
+  }
+}
+
+TEST(WeightFormatOf, EveryTypeWeComputeWithAndNoOther) {
+  EXPECT_EQ(*weight_format(tensor::DType::kQ4_1), WeightFormat::kQ4_1);
+  EXPECT_EQ(*weight_format(tensor::DType::kF32), WeightFormat::kF32);
+  EXPECT_EQ(*weight_format(tensor::DType::kBF16), WeightFormat::kBF16);
+  const auto refused = weight_format(static_cast<tensor::DType>(14));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, Code::kUnsupported);
+  EXPECT_THAT(refused.error().message, HasSubstr("Q6_K"));
+  EXPECT_THAT(refused.error().message, HasSubstr("Q4_1"));
+}
+
+}  // namespace
+}  // namespace pacer::kernels

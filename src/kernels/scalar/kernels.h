@@ -1,0 +1,33 @@
+// The scalar tier: the readable specification of every kernel. Packed layout: the GGUF rows as they
+// are.
+//
+// Its gemm is gemm_f32, the oracle: weights dequantised to f32, activations in f32. What the
+// integer tiers compute instead is spelled out in gemm_q8.h.
+#pragma once
+
+#include "kernels/args.h"
+
+namespace pacer::kernels::scalar {
+
+size_t packed_bytes(WeightFormat format, uint32_t rows, uint32_t columns);
+void pack(const PackArgs& args);
+void unpack_row(WeightFormat format, const void* packed, uint32_t rows, uint32_t columns,
+                uint32_t row, float* out);
+
+void quantize_q8(const float* x, uint32_t columns, int8_t* values, float* scales, float* sums);
+void gemm_f32(const GemmArgs& args);
+
+void rms_norm(const float* x, const float* weight, float epsilon, uint32_t n, float* out);
+void add(const float* x, const float* y, uint32_t n, float* out);
+void silu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void rope(const RopeArgs& args);
+
+void store_kv(const StoreKvArgs& args);
+size_t attend_scratch_floats(uint32_t tokens, uint32_t group, uint32_t head_dim);
+void attend(const AttendArgs& args);
+
+uint32_t arg_max(const float* x, uint32_t n);
+float log_sum_exp(const float* x, uint32_t n);
+double exp_weights(const float* x, uint32_t n, float shift, float scale, float* out);
+
+}  // namespace pacer::kernels::scalar
