@@ -1,0 +1,342 @@
+#!/usr/bin/env python3
+"""End to end: the built program serving its real model to real sockets. Standard library only.
+
+    serve_test.py --pacer build/dev/pacer
+
+Exits 77 (skipped) with a sentence when the model is not there.
+"""
+import argparse
+import concurrent.futures
+import http.client
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+PACER = ""
+DEADLINE = 120  # seconds: generous, a bound on hanging and never a measure of speed
+
+
+def model_path() -> pathlib.Path:
+    home = os.environ.get("PACER_HOME") or str(pathlib.Path.home() / ".cache/pacer")
+    return pathlib.Path(os.environ.get("PACER_MODELS") or home + "/models") / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+class Server:
+    def __init__(self, *flags: str, env: dict | None = None):
+        self.process = subprocess.Popen([PACER, "serve", "-m", str(model_path()), "--port", "0", *flags],
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                        env={**os.environ, **(env or {})})
+        self.port = 0
+        for line in self.process.stdout:
+            if match := re.match(r"Pacer serves .* at http://127\.0\.0\.1:(\d+)$", line.strip()):
+                self.port = int(match[1])
+                break
+        if not self.port:
+            raise RuntimeError(self.process.stderr.read())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.process.stderr.close()
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
+
+    def request(self, method: str, path: str, body: dict | None = None):
+        connection = self.connect()
+        data = json.dumps(body) if body is not None else None
+        connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+        return response.status, text, response.headers
+
+    def post(self, path: str, body: dict):
+        status, text, _ = self.request("POST", path, body)
+        return status, json.loads(text)
+
+    def metric(self, name: str) -> float:
+        text = self.request("GET", "/metrics")[1]
+        values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
+                  if re.match(re.escape(name) + r"[{ ]", line)]
+        assert values, f"no metric {name}"
+        return sum(values)
+
+    def wait_for(self, condition, what: str):
+        end = time.monotonic() + DEADLINE
+        while not condition():
+            assert time.monotonic() < end, what
+            time.sleep(0.02)
+
+
+def read_events(response):
+    """The data of each SSE event; fails on anything that is no event, comment or blank line."""
+    for raw in response:
+        line = raw.decode().rstrip("\n")
+        if line.startswith("data: "):
+            yield line[6:]
+        elif line and not line.startswith(":"):
+            raise AssertionError(f"not SSE: {line!r}")
+
+
+def stream(server: Server, path: str, body: dict) -> dict:
+    connection = server.connect()
+    connection.request("POST", path, json.dumps({**body, "stream": True, "stream_options": {"include_usage": True}}),
+                       {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    assert response.status == 200, response.read()
+    result = {"text": "", "finish": None, "usage": None, "done": False}
+    for data in read_events(response):
+        assert not result["done"], "an event after [DONE]"
+        if data == "[DONE]":
+            result["done"] = True
+            continue
+        event = json.loads(data)
+        assert "error" not in event, event
+        result["usage"] = event.get("usage") or result["usage"]
+        for choice in event["choices"]:
+            result["text"] += choice.get("text") or choice.get("delta", {}).get("content") or ""
+            result["finish"] = choice["finish_reason"] or result["finish"]
+    connection.close()
+    return result
+
+
+def chat(content: str, **more) -> dict:
+    return {"messages": [{"role": "user", "content": content}], "temperature": 0, **more}
+
+
+class Serving(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--max-num-seqs", "32", "--served-model-name", "smol")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.__exit__()
+
+    def test_a_chat_is_answered_sensibly(self):
+        status, answer = self.server.post("/v1/chat/completions", chat("What is the capital of France?", max_tokens=40))
+        self.assertEqual(status, 200)
+        self.assertIn("Paris", answer["choices"][0]["message"]["content"])
+        self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
+        self.assertEqual(answer["model"], "smol")
+        usage = answer["usage"]
+        self.assertEqual(usage["total_tokens"], usage["prompt_tokens"] + usage["completion_tokens"])
+
+    def test_a_stream_says_what_the_whole_answer_says(self):
+        for path, body in [("/v1/chat/completions", chat("Name three colours.", max_tokens=48)),
+                           ("/v1/completions", {"prompt": "The capital of France is", "max_tokens": 24,
+                                                "temperature": 0.9, "seed": 5, "top_p": 0.9})]:
+            status, whole = self.server.post(path, body)
+            self.assertEqual(status, 200, whole)
+            streamed = stream(self.server, path, body)
+            choice = whole["choices"][0]
+            self.assertEqual(streamed["text"], choice.get("text") or choice["message"]["content"])
+            self.assertEqual(streamed["finish"], choice["finish_reason"])
+            self.assertEqual(streamed["usage"], whole["usage"])
+            self.assertTrue(streamed["done"])
+
+    def test_32_streams_at_once_answer_as_each_does_alone(self):
+        topics = ["the sea", "a mountain", "bread", "winter", "a violin", "the moon", "rain", "a train"]
+        bodies = [chat(f"Write one sentence about {topics[i % 8]}, number {i}.", max_tokens=16 + i % 9,
+                       temperature=0 if i % 2 else 0.8, seed=i) for i in range(32)]
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            together = list(pool.map(lambda body: stream(self.server, "/v1/chat/completions", body), bodies))
+        for i, (body, answer) in enumerate(zip(bodies, together)):
+            self.assertTrue(answer["done"])
+            self.assertGreater(len(answer["text"].split()), 2, answer)
+            if i % 4 == 0:
+                self.assertEqual(answer, stream(self.server, "/v1/chat/completions", body))
+        self.assertEqual(self.server.metric("vllm:num_requests_running"), 0)
+        self.assertEqual(self.server.metric("vllm:kv_cache_usage_perc"), 0)
+
+    def test_a_client_that_leaves_stops_its_work(self):
+        for streaming in (True, False):
+            before = self.server.metric("pacer_requests_cancelled_total")
+            connection = self.server.connect()
+            connection.request("POST", "/v1/completions", json.dumps(
+                {"prompt": "Once upon a time", "max_tokens": 4000, "ignore_eos": True, "stream": streaming}),
+                {"Content-Type": "application/json"})
+            self.server.wait_for(lambda: self.server.metric("vllm:num_requests_running") == 1, "it runs")
+            connection.sock.close()
+            self.server.wait_for(lambda: self.server.metric("pacer_requests_cancelled_total") == before + 1, "cancelled")
+            self.server.wait_for(lambda: self.server.metric("vllm:num_requests_running") == 0, "gauge back to 0")
+            tokens = self.server.metric("vllm:generation_tokens_total")
+            time.sleep(0.3)
+            self.assertEqual(self.server.metric("vllm:generation_tokens_total"), tokens)
+
+    def test_tokens_go_to_ids_and_back(self):
+        text = "Grüße, 世界! 🙂\n\n\tdef f(x):  return 12345"
+        status, answer = self.server.post("/tokenize", {"prompt": text})
+        self.assertEqual(status, 200)
+        self.assertEqual(answer["count"], len(answer["tokens"]))
+        status, back = self.server.post("/detokenize", {"tokens": answer["tokens"]})
+        self.assertEqual(back["prompt"], text)
+
+    def test_logprobs_and_token_ids_come_when_asked(self):
+        status, answer = self.server.post("/v1/completions", {
+            "prompt": "The capital of France is", "max_tokens": 4, "temperature": 0, "logprobs": 3,
+            "return_token_ids": True})
+        self.assertEqual(status, 200)
+        choice = answer["choices"][0]
+        self.assertEqual(choice["token_ids"][0], 7042)  # " Paris"
+        self.assertEqual(len(choice["logprobs"]["token_logprobs"]), 4)
+        self.assertAlmostEqual(choice["logprobs"]["token_logprobs"][0], -0.258, delta=0.3)
+        self.assertEqual(len(choice["logprobs"]["top_logprobs"][0]), 3)
+
+    def test_wrong_input_is_a_4xx_that_names_the_field(self):
+        for path, body, status, param in [
+                ("/v1/completions", {"prompt": "x", "temperature": "hot"}, 400, "temperature"),
+                ("/v1/completions", {"max_tokens": 3}, 400, "prompt"),
+                ("/v1/chat/completions", {"messages": []}, 400, "messages"),
+                ("/v1/completions", {"prompt": "x", "model": "gpt-4"}, 404, "model"),
+                ("/v1/completions", {"prompt": "x", "max_tokens": 100000}, 400, "max_tokens")]:
+            got, answer = self.server.post(path, body)
+            self.assertEqual(got, status, answer)
+            self.assertEqual(answer["error"]["param"], param, answer)
+        self.assertEqual(self.server.request("GET", "/nowhere")[0], 404)
+        self.assertEqual(self.server.request("GET", "/v1/completions")[0], 405)
+
+    def test_models_health_ready_and_version_answer(self):
+        self.assertEqual(json.loads(self.server.request("GET", "/v1/models")[1])["data"][0]["id"], "smol")
+        for path in ("/health", "/ready", "/version", "/metrics"):
+            self.assertEqual(self.server.request("GET", path)[0], 200, path)
+
+
+class Starting(unittest.TestCase):
+    def run_pacer(self, *args: str, **env: str):
+        return subprocess.run([PACER, *args], capture_output=True, text=True, timeout=DEADLINE,
+                              env={**os.environ, **env})
+
+    def test_every_tier_can_be_forced_and_gives_the_same_greedy_answer(self):
+        answers = set()
+        for tier in ("scalar", "avx2"):
+            run = self.run_pacer("run", "-m", str(model_path()), "-p", "The capital of France is", "-n", "6",
+                                 PACER_ISA=tier)
+            if tier == "avx2" and "not supported" in run.stderr:
+                continue
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn(f"{tier} kernels", run.stderr)
+            answers.add(run.stdout)
+        self.assertEqual(len(answers), 1, answers)
+        self.assertIn("Paris", answers.pop())
+
+    def test_a_wrong_start_is_one_clear_sentence_and_a_non_zero_exit(self):
+        model = str(model_path())
+        for args, env, words in [
+                (("serve", "-m", "/nowhere/model.gguf"), {}, "/nowhere/model.gguf"),
+                (("serve", "-m", PACER), {}, "GGUF"),
+                (("serve", "-m", model, "--kv-cache-memory", "lots"), {}, "'lots' is not a size"),
+                (("serve", "-m", model, "--kv-cache-memory", "900TiB"), {}, "does not fit"),
+                (("serve", "-m", model, "--kv-cache-memory", "1KiB"), {}, "holds no block"),
+                (("serve", "-m", model, "--max-model-len", "100000"), {}, "8192"),
+                (("run", "-m", model, "-p", "x"), {"PACER_ISA": "sse9"}, "sse9")]:
+            run = self.run_pacer(*args, **env)
+            self.assertNotEqual(run.returncode, 0, args)
+            self.assertIn(words, run.stderr, args)
+            self.assertLess(len(run.stderr.strip().splitlines()), 4, run.stderr)
+
+    def test_a_port_that_is_taken_is_named(self):
+        with Server("--kv-cache-memory", "64MiB") as server:
+            run = self.run_pacer("serve", "-m", str(model_path()), "--port", str(server.port), "--kv-cache-memory", "64MiB")
+            self.assertNotEqual(run.returncode, 0)
+            self.assertIn(str(server.port), run.stderr)
+
+    def test_inspect_shows_the_file_and_the_machine(self):
+        run = self.run_pacer("inspect", str(model_path()))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for words in ("general.architecture", "272 tensors", "Q4_1", "servable: 30 layers"):
+            self.assertIn(words, run.stdout)
+        run = self.run_pacer("inspect", "--machine")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        for words in ("kernel tier", "read bandwidth", "int8 peak"):
+            self.assertIn(words, run.stdout)
+
+
+class Stopping(unittest.TestCase):
+    def start_stream(self, server: Server, max_tokens: int):
+        connection = server.connect()
+        connection.request("POST", "/v1/completions", json.dumps(
+            {"prompt": "Once upon a time", "max_tokens": max_tokens, "ignore_eos": True, "stream": True}),
+            {"Content-Type": "application/json"})
+        return connection, connection.getresponse()
+
+    def test_sigterm_lets_streams_finish_and_exits_0(self):
+        with Server() as server:
+            connection, response = self.start_stream(server, 200)
+            response.readline()
+            server.process.send_signal(signal.SIGTERM)
+            events = [data for data in read_events(response)]
+            self.assertEqual(events[-1], "[DONE]")
+            self.assertEqual(json.loads(events[-2])["choices"][0]["finish_reason"], "length")
+            self.assertEqual(server.process.wait(DEADLINE), 0)
+            connection.close()
+
+    def test_a_second_signal_ends_streams_with_an_error_event(self):
+        with Server() as server:
+            connection, response = self.start_stream(server, 8000)
+            response.readline()
+            server.process.send_signal(signal.SIGTERM)
+            time.sleep(0.3)
+            self.assertIsNone(server.process.poll(), "it drains")
+            server.process.send_signal(signal.SIGTERM)
+            events = [data for data in read_events(response)]
+            self.assertEqual(events[-1], "[DONE]")
+            self.assertIn("error", json.loads(events[-2]))
+            self.assertEqual(server.process.wait(DEADLINE), 0)
+            connection.close()
+
+    def test_a_full_queue_is_429_with_retry_after_and_everyone_gets_an_answer(self):
+        with Server("--max-num-seqs", "2", "--max-queue", "3") as server:
+            body = {"prompt": "Count:", "max_tokens": 60, "ignore_eos": True}
+            with concurrent.futures.ThreadPoolExecutor(40) as pool:
+                answers = list(pool.map(lambda _: server.request("POST", "/v1/completions", body), range(40)))
+            statuses = [status for status, _, _ in answers]
+            self.assertEqual(set(statuses), {200, 429})
+            self.assertGreaterEqual(statuses.count(200), 5)
+            for status, text, headers in answers:
+                if status == 429:
+                    self.assertIn("Retry-After", headers)
+                    self.assertIn("error", json.loads(text))
+            self.assertEqual(server.metric("pacer_requests_rejected_total"), statuses.count(429))
+
+    def test_requests_that_outgrow_a_small_pool_all_finish_as_alone(self):
+        # A pool of 1,024 tokens; four requests that each grow to about 600.
+        with Server("--kv-cache-memory", str(64 * 368640)) as server:
+            bodies = [{"prompt": f"{i} " + "la " * 100, "max_tokens": 440, "ignore_eos": True, "temperature": 0}
+                      for i in range(4)]
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                together = list(pool.map(lambda body: stream(server, "/v1/completions", body), bodies))
+            self.assertGreaterEqual(server.metric("vllm:num_preemptions_total"), 1)
+            self.assertLessEqual(server.metric("vllm:num_preemptions_total"), 12)
+            for answer in together:
+                self.assertEqual(answer["usage"]["completion_tokens"], 440)
+            self.assertEqual(together[3], stream(server, "/v1/completions", bodies[3]))
+
+
+def main() -> int:
+    global PACER
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pacer", required=True)
+    args, rest = parser.parse_known_args()
+    PACER = str(pathlib.Path(args.pacer).resolve())
+    if not model_path().exists():
+        print(f"skipped: no model at {model_path()}; tools/fetch_model.sh fetches it")
+        return 77
+    program = unittest.main(argv=[sys.argv[0], *rest], verbosity=2, exit=False)
+    return 0 if program.result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
