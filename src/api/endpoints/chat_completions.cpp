@@ -1,0 +1,40 @@
+// POST /v1/chat/completions: the assistant's next message, by the model's own chat template.
+#include <utility>
+
+#include "api/endpoints/endpoints.h"
+#include "api/error_format.h"
+#include "api/field_rules.h"
+#include "api/generation.h"
+#include "api/json_body.h"
+#include "api/prompts.h"
+
+namespace pacer::api {
+
+namespace {
+
+Result<Generation> read_request(const http::Request& request, ApiContext& context) {
+  ASSIGN_OR_RETURN(const Json body, parse_json_object(request.body));
+  Fields fields(body);
+  check_model(fields, context);
+  Generation generation{
+      .kind = AnswerKind::kChat,
+      .options = read_generation_options(fields, AnswerKind::kChat, context.random),
+      .arrived = request.arrived};
+  const Json chat = read_chat(fields, context.field_warnings);
+  check_other_fields(fields, context.field_warnings);
+  if (!fields.ok()) return fields.error();
+  ASSIGN_OR_RETURN(auto prompt, encode_chat(chat, context));
+  generation.prompts.push_back(std::move(prompt));
+  return generation;
+}
+
+}  // namespace
+
+void chat_completions(ApiContext& context, const http::Request& request, Writer writer) {
+  if (refuse_if_full(context, *writer)) return;
+  Result<Generation> generation = read_request(request, context);
+  if (!generation) return writer->send(error_response(generation.error()));
+  start_generation(context, *std::move(generation), std::move(writer));
+}
+
+}  // namespace pacer::api

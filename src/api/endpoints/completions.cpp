@@ -1,0 +1,39 @@
+// POST /v1/completions: continues one prompt or several, given as text or as token ids.
+#include <utility>
+
+#include "api/endpoints/endpoints.h"
+#include "api/error_format.h"
+#include "api/field_rules.h"
+#include "api/generation.h"
+#include "api/json_body.h"
+#include "api/prompts.h"
+
+namespace pacer::api {
+
+namespace {
+
+Result<Generation> read_request(const http::Request& request, ApiContext& context) {
+  ASSIGN_OR_RETURN(const Json body, parse_json_object(request.body));
+  Fields fields(body);
+  check_model(fields, context);
+  Generation generation{
+      .kind = AnswerKind::kCompletion,
+      .options = read_generation_options(fields, AnswerKind::kCompletion, context.random),
+      .arrived = request.arrived};
+  fields.find("prompt");  // known, but read last: tokenising is for requests that are else in order
+  check_other_fields(fields, context.field_warnings);
+  if (!fields.ok()) return fields.error();
+  ASSIGN_OR_RETURN(generation.prompts, read_prompts(fields, context));
+  return generation;
+}
+
+}  // namespace
+
+void completions(ApiContext& context, const http::Request& request, Writer writer) {
+  if (refuse_if_full(context, *writer)) return;
+  Result<Generation> generation = read_request(request, context);
+  if (!generation) return writer->send(error_response(generation.error()));
+  start_generation(context, *std::move(generation), std::move(writer));
+}
+
+}  // namespace pacer::api

@@ -1,0 +1,79 @@
+// POST /tokenize, in vLLM's shape: the token ids of a prompt, or of messages as a chat would see
+// them, without running anything.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "api/endpoints/endpoints.h"
+#include "api/error_format.h"
+#include "api/json_body.h"
+#include "api/json_format.h"
+#include "api/prompts.h"
+
+namespace pacer::api {
+
+namespace {
+
+struct Tokens {
+  std::vector<TokenId> ids;
+  bool with_strings = false;
+};
+
+// An empty prompt is fine here: it has no tokens, or a BOS.
+std::vector<TokenId> encode_prompt(Fields& fields, const std::string& prompt,
+                                   const ApiContext& context) {
+  const bool add_special = fields.boolean("add_special_tokens", true);
+  const bool parse_special = fields.boolean("parse_special", true);
+  if (!fields.ok()) return {};
+  return context.tokenizer.encode(prompt,
+                                  {.add_special = add_special, .parse_special = parse_special});
+}
+
+Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
+  ASSIGN_OR_RETURN(const Json body, parse_json_object(request.body));
+  Fields fields(body);
+  check_model(fields, context);
+  Tokens tokens;
+  tokens.with_strings = fields.boolean("return_token_strs", false);
+  const Json* prompt = fields.find("prompt");
+  const Json* messages = fields.find("messages");
+  if ((prompt == nullptr) == (messages == nullptr)) {
+    return error(Code::kInvalidArgument, "give either 'prompt' or 'messages'");
+  }
+  if (prompt != nullptr) {
+    if (!prompt->is_string()) fields.fail("prompt", "a string", *prompt);
+    if (!fields.ok()) return fields.error();
+    tokens.ids = encode_prompt(fields, prompt->get<std::string>(), context);
+    if (!fields.ok()) return fields.error();
+    return tokens;
+  }
+  const Json chat = read_chat(fields, context.field_warnings);
+  if (!fields.ok()) return fields.error();
+  ASSIGN_OR_RETURN(tokens.ids, encode_chat(chat, context));
+  return tokens;
+}
+
+std::string strings_json(const std::vector<TokenId>& ids, const text::Tokenizer& tokenizer) {
+  std::string out = "[";
+  for (const TokenId id : ids) {
+    if (out.size() > 1) out += ',';
+    append_json_string(out, token_text(tokenizer.token_bytes(id)));
+  }
+  return out + "]";
+}
+
+}  // namespace
+
+void tokenize(ApiContext& context, const http::Request& request, Writer writer) {
+  const Result<Tokens> tokens = read_request(request, context);
+  if (!tokens) return writer->send(error_response(tokens.error()));
+  std::string ids;
+  append_json_ids(ids, tokens->ids);
+  writer->send(json_response(
+      200,
+      fmt::format(R"({{"count":{},"max_model_len":{},"tokens":{},"token_strs":{}}})",
+                  tokens->ids.size(), context.engine.config().max_model_len, ids,
+                  tokens->with_strings ? strings_json(tokens->ids, context.tokenizer) : "null")));
+}
+
+}  // namespace pacer::api

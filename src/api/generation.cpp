@@ -1,0 +1,102 @@
+#include "api/generation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/error_format.h"
+#include "api/generation_response.h"
+
+namespace pacer::api {
+
+namespace {
+
+// The output tokens that a prompt may have, or why it cannot have what was asked.
+Result<uint32_t> max_tokens_for(size_t prompt_tokens, const Generation& generation,
+                                const ApiContext& context) {
+  const uint64_t limit = context.engine.config().max_model_len;
+  if (prompt_tokens >= limit) {
+    return error(Code::kTooLarge,
+                 "the prompt has {} tokens, but the context holds {}, answer included",
+                 prompt_tokens, limit);
+  }
+  if (const auto asked = generation.options.max_tokens) {
+    if (prompt_tokens + *asked <= limit) return *asked;
+    return error(
+        Code::kTooLarge,
+        "the prompt has {} tokens and max_tokens is {}: {} tokens, but the context holds {}",
+        prompt_tokens, *asked, prompt_tokens + *asked, limit);
+  }
+  const auto rest = static_cast<uint32_t>(limit - prompt_tokens);
+  if (generation.kind == AnswerKind::kCompletion) return std::min(kCompletionMaxTokens, rest);
+  // A pool smaller than the context bounds the default too. A prompt that does not fit the pool at
+  // all is the engine's to refuse.
+  if (prompt_tokens >= context.kv_tokens) return rest;
+  return std::min(rest, static_cast<uint32_t>(context.kv_tokens - prompt_tokens));
+}
+
+Status check_choice_count(size_t choices, const ApiContext& context) {
+  const uint32_t limit = context.engine.in_flight_max();
+  if (choices <= limit) return Ok{};
+  return error(Code::kInvalidArgument,
+               "prompts x n asks for {} answers, but this server takes at most {} at once", choices,
+               limit);
+}
+
+Result<std::vector<engine::GenerateRequest>> make_requests(Generation generation,
+                                                           const std::string& id,
+                                                           const ApiContext& context) {
+  const GenerationOptions& options = generation.options;
+  TRY(check_choice_count(generation.prompts.size() * options.n, context));
+  std::vector<engine::GenerateRequest> requests;
+  for (std::vector<TokenId>& prompt : generation.prompts) {
+    Result<uint32_t> max_tokens = max_tokens_for(prompt.size(), generation, context);
+    if (!max_tokens) {
+      context.metrics.on_rejected(metrics::RejectedReason::kTooLong);
+      return max_tokens.error();
+    }
+    for (uint32_t i = 0; i < options.n; ++i) {
+      engine::GenerateRequest request;
+      request.name = requests.empty() ? id : fmt::format("{}-{}", id, requests.size());
+      request.max_tokens = *max_tokens;
+      request.sampling = options.sampling;
+      request.sampling.seed += i;  // per prompt, so that a prompt's answers do not depend on others
+      request.ignore_eos = options.ignore_eos;
+      request.stop = options.stop;
+      request.arrived = generation.arrived;
+      request.prompt = i + 1 == options.n ? std::move(prompt) : prompt;
+      requests.push_back(std::move(request));
+    }
+  }
+  return requests;
+}
+
+}  // namespace
+
+bool refuse_if_full(ApiContext& context, http::ResponseWriter& writer) {
+  const uint32_t limit = context.engine.in_flight_max();
+  if (context.draining.load()) {
+    context.metrics.on_rejected(metrics::RejectedReason::kShuttingDown);
+    writer.send(error_response(error(Code::kUnavailable, "the server is shutting down")));
+    return true;
+  }
+  if (context.engine.in_flight() < limit) return false;
+  context.metrics.on_rejected(metrics::RejectedReason::kQueueFull);
+  writer.send(error_response(error(
+      Code::kExhausted, "the queue is full: {} requests are in flight, {} may be", limit, limit)));
+  return true;
+}
+
+void start_generation(ApiContext& context, Generation generation,
+                      std::shared_ptr<http::ResponseWriter> writer) {
+  if (writer->gone()) return;  // left while we tokenised: the engine need not hear of it
+  const AnswerKind kind = generation.kind;
+  const GenerationOptions options = generation.options;
+  std::string id = context.random.next_id(kind == AnswerKind::kChat ? "chatcmpl-" : "cmpl-");
+  Result<std::vector<engine::GenerateRequest>> requests =
+      make_requests(std::move(generation), id, context);
+  if (!requests) return writer->send(error_response(requests.error()));
+  std::make_shared<GenerationResponse>(context, kind, options, std::move(id), std::move(writer))
+      ->start(*std::move(requests));
+}
+
+}  // namespace pacer::api

@@ -1,0 +1,42 @@
+// The fields that both generating endpoints share: how tokens are chosen, when to stop, and in
+// which form the answer comes.
+//
+// Reads and bounds them; what depends on the prompt (the room left for max_tokens) is decided in
+// generation.cpp. docs/api.md has the table for users.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/json_fields.h"
+#include "api/random_source.h"
+#include "base/token.h"
+
+namespace pacer::api {
+
+enum class AnswerKind : uint8_t { kChat, kCompletion };
+
+constexpr uint32_t kChoicesPerPromptMax = 16;  // n
+constexpr uint32_t kTopLogprobsMax = 20;       // OpenAI's chat limit; its completions allow 5
+constexpr size_t kStopStringsMax = 16;         // OpenAI allows 4
+constexpr size_t kStopBytesMax = 256;          // of one stop string
+
+struct GenerationOptions {
+  SamplingParams sampling;             // choice i of a prompt runs with seed + i
+  std::optional<uint32_t> max_tokens;  // none: the endpoint's default
+  uint32_t n = 1;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+
+  bool stream = false;
+  bool include_usage = false;           // a last chunk with the usage
+  bool continuous_usage_stats = false;  // every chunk with the usage so far
+  bool return_token_ids = false;
+};
+
+// Errors stick to `fields`. random gives the seed where the client sent none.
+GenerationOptions read_generation_options(Fields& fields, AnswerKind kind, RandomSource& random);
+
+}  // namespace pacer::api
