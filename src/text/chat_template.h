@@ -1,11 +1,12 @@
 // A model's own chat template (Jinja, as shipped in the GGUF) applied to messages.
 //
-// The template runs in rust/text_ffi (minijinja), bounded in time and output. What users wrote is never parsed for
-// special tokens: where a message contains the text of a control token, a guard character (one that occurs nowhere in
-// the messages) is put inside it before rendering; encode_chat() leaves the guard out again after special tokens were
-// recognised.
+// The template runs in rust/text_ffi (minijinja), bounded in time and output. What users wrote is
+// never parsed for special tokens: where a message contains the text of a control token, a guard
+// character (one that occurs nowhere in the messages) is put inside it before rendering;
+// encode_chat() leaves the guard out again after special tokens were recognised.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,14 +29,19 @@ struct RenderedChat {
 class ChatTemplate {
  public:
   // The template in tokenizer.chat_template, or ChatML when the file has none.
-  static Result<std::unique_ptr<ChatTemplate>> from_gguf(const gguf::File& file, const Tokenizer& tokenizer);
+  static Result<std::unique_ptr<ChatTemplate>> from_gguf(const gguf::File& file,
+                                                         const Tokenizer& tokenizer);
   // Broken Jinja is an Error with the template engine's message.
-  static Result<std::unique_ptr<ChatTemplate>> compile(std::string source, const Tokenizer& tokenizer);
+  static Result<std::unique_ptr<ChatTemplate>> compile(std::string source,
+                                                       const Tokenizer& tokenizer);
   ~ChatTemplate();
 
-  // context_json: an object with "messages" (and "add_generation_prompt", "tools", ...); bos_token and eos_token are
-  // added. A template's own raise_exception is an Error (kInvalidArgument) with its message.
-  Result<RenderedChat> render(std::string_view context_json) const;
+  // context_json: an object with "messages" (and "add_generation_prompt", "tools", ...); bos_token
+  // and eos_token are added. A template's own raise_exception is an Error (kInvalidArgument) with
+  // its message. `now` is what a template that asks for the date (strftime_now) is told, in UTC.
+  Result<RenderedChat> render(
+      std::string_view context_json,
+      std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
   const std::string& source() const;
 
  private:
@@ -44,8 +50,9 @@ class ChatTemplate {
   std::unique_ptr<Impl> impl_;
 };
 
-// Token ids of a rendered chat: control tokens of the template are recognised, those in content are plain text, and
-// there is exactly one BOS where the model wants one, whether or not the template wrote it.
+// Token ids of a rendered chat: control tokens of the template are recognised, those in content are
+// plain text, and there is exactly one BOS where the model wants one, whether or not the template
+// wrote it.
 std::vector<TokenId> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat);
 
 }  // namespace pacer::text

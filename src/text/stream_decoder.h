@@ -1,8 +1,9 @@
-// Token bytes to text that can be sent: never half a character, never a stop string or a part of one.
+// Token bytes to text that can be sent: never half a character, never a stop string or a part of
+// one.
 //
-// One per request, used by the engine thread. Concatenated, what push() and finish() return is the whole answer; it is
-// always valid UTF-8 (bytes that never become a character are U+FFFD, by the substitution of maximal subparts,
-// Unicode 15 section 3.9).
+// One per request, used by the engine thread. Concatenated, what push() and finish() return is the
+// whole answer; it is always valid UTF-8 (bytes that never become a character are U+FFFD, by the
+// substitution of maximal subparts, Unicode 15 section 3.9).
 #pragma once
 
 #include <optional>
@@ -23,6 +24,10 @@ class Utf8Assembler {
 };
 
 // Holds back only what is a proper prefix of a stop string.
+//
+// The answer ends where, reading byte by byte, a stop string is first complete; of several complete
+// there, the longest counts. So the result does not depend on how the text was cut into pieces.
+// After a match nothing more comes out.
 class StopMatcher {
  public:
   explicit StopMatcher(std::vector<std::string> stop_strings);
@@ -35,8 +40,16 @@ class StopMatcher {
   std::string finish();  // what was held back and is no stop string after all
 
  private:
-  std::vector<std::string> stops_;
-  std::string held_;
+  struct Stop {
+    std::string text;
+    std::vector<size_t> border;  // [text.size()], see the constructor
+    size_t seen = 0;  // the text so far ends with the first `seen` bytes of this stop string
+    void advance(char byte);
+  };
+
+  std::vector<Stop> stops_;  // empty ones are left out
+  std::string held_;         // as long as the largest `seen`
+  bool stopped_ = false;
 };
 
 }  // namespace pacer::text

@@ -1,4 +1,5 @@
-// For tests only: a tokenizer without a model. Token b is the byte b; the control tokens come after.
+// For tests only: a tokenizer without a model. Token b is the byte b; the control tokens come
+// after.
 #pragma once
 
 #include <memory>

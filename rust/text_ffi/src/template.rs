@@ -1,0 +1,277 @@
+//! The Jinja dialect of Hugging Face chat templates, bounded.
+//!
+//! As in `transformers`: trim_blocks, lstrip_blocks, loop controls, no autoescape, lenient undefined, Python's string
+//! and dict methods, `raise_exception`, `strftime_now`, `tojson` without HTML escapes, `{% generation %}` blocks (which
+//! only training looks at). `tools` and `documents` are none when the request has none.
+
+use std::fmt;
+use std::io::{self, Write};
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Value;
+use minijinja::{AutoEscape, Environment, Error, ErrorKind};
+use serde_json::Value as Json;
+
+use crate::guard::{guards_in, Guards};
+use crate::python_json::tojson;
+use crate::strftime::strftime;
+
+/// One unit is about one instruction, or 64 bytes of made data. A message costs some 50 to 300, so this is some ten
+/// thousand messages; a template that never ends is stopped after about a tenth of a second.
+const FUEL: u64 = 2_000_000;
+const OUTPUT_SIZE_MAX: usize = 8 << 20;
+/// Several times the longest templates in use (about 30 kB).
+const SOURCE_SIZE_MAX: usize = 128 << 10;
+/// The engine recurses for each operator of an expression when it compiles it, and for each level of a nested value
+/// when it prints or frees it. The two limits above bound both: 131,072 operators, and some 330,000 levels (6 units
+/// each). Measured at most 650 bytes of stack per level (release build), so 213 MB; pages that are not touched cost
+/// nothing.
+pub const STACK_SIZE: usize = 256 << 20;
+
+const NAME: &str = "chat template";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Status {
+    Ok = 0,
+    Syntax = 1,   // the template does not compile
+    Raised = 2,   // the template called raise_exception: its message, verbatim
+    Render = 3,   // the template does not work with this context
+    Limit = 4,    // too much work or too much output
+    BadInput = 5, // the context is not a JSON object, or not UTF-8
+    Internal = 6, // a panic
+}
+
+#[derive(Debug)]
+pub struct Failure {
+    pub status: Status,
+    pub message: String,
+}
+
+impl Failure {
+    pub fn new(status: Status, message: impl Into<String>) -> Failure {
+        Failure { status, message: message.into() }
+    }
+}
+
+#[derive(Debug)]
+pub struct Rendered {
+    pub text: String,
+    pub guard: Option<char>,
+}
+
+pub struct ChatTemplate {
+    environment: Environment<'static>,
+    guards: Guards,
+    guards_in_source: u32,
+    bos: Option<String>,
+    eos: Option<String>,
+}
+
+/// Marks an error as the template's own word, however deep in the chain of causes it ends up.
+#[derive(Debug)]
+struct Raised(String);
+
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Raised {}
+
+fn raise_exception(message: Value) -> Result<Value, Error> {
+    let message = message.to_string();
+    Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
+}
+
+impl ChatTemplate {
+    pub fn compile(
+        source: &str,
+        control_texts: &[&str],
+        bos: Option<&str>,
+        eos: Option<&str>,
+    ) -> Result<ChatTemplate, Failure> {
+        if source.len() > SOURCE_SIZE_MAX {
+            let message =
+                format!("the chat template has {} bytes; the limit is {SOURCE_SIZE_MAX}", source.len());
+            return Err(Failure::new(Status::Syntax, message));
+        }
+        let mut environment = environment();
+        environment
+            .add_template_owned(NAME, without_generation_tags(source))
+            .map_err(|e| Failure::new(Status::Syntax, describe(&e)))?;
+        Ok(ChatTemplate {
+            environment,
+            guards: Guards::new(control_texts),
+            guards_in_source: guards_in(source),
+            bos: bos.map(str::to_string),
+            eos: eos.map(str::to_string),
+        })
+    }
+
+    pub fn render(&self, context_json: &[u8], unix_seconds: i64) -> Result<Rendered, Failure> {
+        let bad_input = |message: String| Failure::new(Status::BadInput, message);
+        let mut context: Json = serde_json::from_slice(context_json)
+            .map_err(|e| bad_input(format!("the context of the chat template is not JSON: {e}")))?;
+        if !context.is_object() {
+            return Err(bad_input("the context of the chat template is not a JSON object".into()));
+        }
+        let guard = self.guards.apply(&mut context, self.guards_in_source).map_err(bad_input)?;
+        let context = self.complete(context, unix_seconds);
+
+        let template = self
+            .environment
+            .get_template(NAME)
+            .map_err(|e| Failure::new(Status::Internal, describe(&e)))?;
+        let mut output = BoundedOutput::default();
+        let result = template.render_captured_to(context, &mut output).map(drop);
+        if output.overflowed {
+            let message = format!("the rendered chat is larger than {OUTPUT_SIZE_MAX} bytes");
+            return Err(Failure::new(Status::Limit, message));
+        }
+        result.map_err(|e| classify(&e))?;
+        match String::from_utf8(output.bytes) {
+            Ok(text) => Ok(Rendered { text, guard }),
+            Err(e) => Err(Failure::new(Status::Internal, format!("the rendered chat: {e}"))),
+        }
+    }
+
+    /// The request's own fields plus what `transformers` always passes.
+    fn complete(&self, context: Json, unix_seconds: i64) -> Value {
+        let mut fields: Vec<(String, Value)> = vec![
+            ("tools".into(), Value::from(())),
+            ("documents".into(), Value::from(())),
+            ("add_generation_prompt".into(), Value::from(false)),
+        ];
+        if let Json::Object(request) = context {
+            fields.extend(request.into_iter().map(|(k, v)| (k, to_value(v))));
+        }
+        // Last, and so stronger than fields of the same name in the request.
+        for (name, text) in [("bos_token", &self.bos), ("eos_token", &self.eos)] {
+            let value = text.as_ref().map_or(Value::UNDEFINED, Value::from);
+            fields.push((name.to_string(), value));
+        }
+        let now = move |format: &str| {
+            strftime(format, unix_seconds).map_err(|e| Error::new(ErrorKind::InvalidOperation, e))
+        };
+        fields.push(("strftime_now".into(), Value::from_function(now)));
+        Value::from_pairs(fields)
+    }
+}
+
+/// Recursion is bounded: serde_json reads no deeper than 128 levels.
+fn to_value(json: Json) -> Value {
+    match json {
+        Json::Null => Value::from(()),
+        Json::Bool(b) => Value::from(b),
+        Json::Number(n) => match (n.as_i64(), n.as_u64()) {
+            (Some(i), _) => Value::from(i),
+            (None, Some(u)) => Value::from(u),
+            _ => Value::from(n.as_f64().unwrap_or(f64::NAN)),
+        },
+        Json::String(s) => Value::from(s),
+        Json::Array(items) => Value::from(items.into_iter().map(to_value).collect::<Vec<_>>()),
+        Json::Object(fields) => Value::from_pairs(fields.into_iter().map(|(k, v)| (k, to_value(v)))),
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_syntax(
+        SyntaxConfig::builder()
+            .trim_blocks(true)
+            .lstrip_blocks(true)
+            .build()
+            .expect("the default delimiters are valid"),
+    );
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_fuel(Some(FUEL));
+    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
+    environment.add_filter("tojson", tojson);
+    // These print any nesting with indentation: work that no fuel bounds.
+    environment.remove_filter("pprint");
+    environment.remove_global("debug");
+    environment.add_function("raise_exception", raise_exception);
+    environment.add_function("cycler", minijinja_contrib::globals::cycler);
+    environment.add_function("joiner", minijinja_contrib::globals::joiner);
+    environment
+}
+
+/// `{% generation %}` and `{% endgeneration %}` become an `if` that always holds, white-space marks kept.
+fn without_generation_tags(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(open) = rest.find("{%") {
+        let (before, tag) = rest.split_at(open);
+        out.push_str(before);
+        let Some(close) = tag.find("%}") else {
+            rest = tag;
+            break;
+        };
+        let (inside, after) = (&tag[2..close], &tag[close..]);
+        let word = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
+        out.push_str("{%");
+        match word {
+            "generation" => out.push_str(&inside.replace(word, "if true")),
+            "endgeneration" => out.push_str(&inside.replace(word, "endif")),
+            _ => out.push_str(inside),
+        }
+        rest = after;
+    }
+    out.push_str(rest);
+    out
+}
+
+#[derive(Default)]
+struct BoundedOutput {
+    bytes: Vec<u8>,
+    overflowed: bool,
+}
+
+impl Write for BoundedOutput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > OUTPUT_SIZE_MAX {
+            self.overflowed = true;
+            return Err(io::Error::other("output limit"));
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn classify(error: &Error) -> Failure {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if let Some(Raised(message)) = current.downcast_ref::<Raised>() {
+            return Failure::new(Status::Raised, message.clone());
+        }
+        if let Some(inner) = current.downcast_ref::<Error>() {
+            if inner.kind() == ErrorKind::OutOfFuel {
+                let message = format!("the chat template did more work than the limit of {FUEL} steps");
+                return Failure::new(Status::Limit, message);
+            }
+        }
+        cause = current.source();
+    }
+    Failure::new(Status::Render, describe(error))
+}
+
+/// The engine's sentence with its causes: "undefined value: ... (in chat template:3)".
+fn describe(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(current) = cause {
+        text.push_str(&format!("; {current}"));
+        cause = current.source();
+    }
+    text
+}
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod tests;

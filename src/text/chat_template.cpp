@@ -1,0 +1,152 @@
+// The engine that runs templates is in rust/text_ffi; this file hands it the model's control tokens
+// and turns its answers into ours. What templates do that needs care - guards, limits - is told
+// there (guard.rs, template.rs).
+
+#include "text/chat_template.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "text_ffi.h"
+
+namespace pacer::text {
+namespace {
+
+// For a file without a template: the format that most small models learn.
+constexpr std::string_view kChatMl =
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+pacer_text_view view(std::string_view text) {
+  return {text.data(), text.size()};
+}
+
+// Frees what the Rust side gave.
+struct Output {
+  pacer_text_output raw{};
+  Output() = default;
+  Output(const Output&) = delete;
+  Output& operator=(const Output&) = delete;
+  ~Output() { pacer_text_output_free(&raw); }
+
+  std::string text() const { return {raw.text, raw.text_size}; }
+};
+
+Code code_of(int32_t status) {
+  switch (status) {
+    case PACER_TEXT_SYNTAX:
+      return Code::kBadFile;
+    case PACER_TEXT_RAISED:
+    case PACER_TEXT_RENDER:
+    case PACER_TEXT_BAD_INPUT:
+      return Code::kInvalidArgument;
+    case PACER_TEXT_LIMIT:
+      return Code::kTooLarge;
+    default:
+      return Code::kInternal;
+  }
+}
+
+Error error_of(const Output& output) {
+  return Error{code_of(output.raw.status), output.text(), {}};
+}
+
+// U+FDD0..U+FDEF: three bytes.
+std::string utf8_of_guard(uint32_t code_point) {
+  return {static_cast<char>(0xE0 | (code_point >> 12)),
+          static_cast<char>(0x80 | ((code_point >> 6) & 0x3F)),
+          static_cast<char>(0x80 | (code_point & 0x3F))};
+}
+
+struct Deleter {
+  void operator()(pacer_chat_template* compiled) const { pacer_chat_template_free(compiled); }
+};
+
+}  // namespace
+
+std::string RenderedChat::plain_text() const {
+  if (guard.empty()) return text;
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t from = 0; from < text.size();) {
+    const size_t at = std::min(text.find(guard, from), text.size());
+    plain.append(text, from, at - from);
+    from = at + guard.size();
+  }
+  return plain;
+}
+
+struct ChatTemplate::Impl {
+  std::string source;
+  std::unique_ptr<pacer_chat_template, Deleter> compiled;
+};
+
+ChatTemplate::ChatTemplate(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ChatTemplate::~ChatTemplate() = default;
+
+const std::string& ChatTemplate::source() const {
+  return impl_->source;
+}
+
+Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_gguf(const gguf::File& file,
+                                                              const Tokenizer& tokenizer) {
+  ASSIGN_OR_RETURN(const auto source, file.find_string("tokenizer.chat_template"));
+  auto compiled = compile(std::string(source.value_or(kChatMl)), tokenizer);
+  if (!compiled) {
+    return error(compiled.error().code, "{}: tokenizer.chat_template: {}", file.path(),
+                 compiled.error().message);
+  }
+  return compiled;
+}
+
+Result<std::unique_ptr<ChatTemplate>> ChatTemplate::compile(std::string source,
+                                                            const Tokenizer& tokenizer) {
+  std::vector<pacer_text_view> control_texts;
+  for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
+    if (tokenizer.is_special(id)) control_texts.push_back(view(tokenizer.token_bytes(id)));
+  }
+  pacer_text_view bos{}, eos{};
+  if (tokenizer.bos()) bos = view(tokenizer.token_bytes(*tokenizer.bos()));
+  if (tokenizer.eos()) eos = view(tokenizer.token_bytes(*tokenizer.eos()));
+  const pacer_chat_template_options options = {
+      .source = view(source),
+      .control_texts = control_texts.data(),
+      .control_text_count = control_texts.size(),
+      .bos = tokenizer.bos() ? &bos : nullptr,
+      .eos = tokenizer.eos() ? &eos : nullptr,
+  };
+  auto impl = std::make_unique<Impl>();
+  Output output;
+  impl->compiled.reset(pacer_chat_template_compile(&options, &output.raw));
+  if (!impl->compiled) return error_of(output);
+  impl->source = std::move(source);
+  return std::unique_ptr<ChatTemplate>(new ChatTemplate(std::move(impl)));
+}
+
+Result<RenderedChat> ChatTemplate::render(std::string_view context_json,
+                                          std::chrono::system_clock::time_point now) const {
+  const int64_t unix_seconds =
+      std::chrono::floor<std::chrono::seconds>(now.time_since_epoch()).count();
+  Output output;
+  pacer_chat_template_render(impl_->compiled.get(), view(context_json), unix_seconds, &output.raw);
+  if (output.raw.status != PACER_TEXT_OK) return error_of(output);
+  RenderedChat chat{.text = output.text(), .guard = {}};
+  if (output.raw.guard != 0) chat.guard = utf8_of_guard(output.raw.guard);
+  return chat;
+}
+
+std::vector<TokenId> encode_chat(const Tokenizer& tokenizer, const RenderedChat& chat) {
+  // EOS is not added even where the model wants one: the answer is still to come.
+  std::vector<TokenId> ids = tokenizer.encode(
+      chat.text, {.add_special = false, .parse_special = true, .guard = chat.guard});
+  if (!tokenizer.adds_bos()) return ids;  // whatever the template wrote is meant so
+  const auto first_other =
+      std::find_if(ids.begin(), ids.end(), [&](TokenId id) { return id != tokenizer.bos(); });
+  ids.erase(ids.begin(), first_other);
+  ids.insert(ids.begin(), *tokenizer.bos());
+  return ids;
+}
+
+}  // namespace pacer::text

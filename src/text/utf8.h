@@ -1,0 +1,22 @@
+// One step through bytes that may or may not be UTF-8: by well-formed characters and ill-formed
+// maximal subparts (Unicode 15, table 3-7 and section 3.9). Shared by the pre-tokenizer and the
+// stream decoder.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace pacer::text {
+
+struct Utf8Unit {
+  enum class Kind { kCharacter, kIllFormed, kIncomplete };
+  Kind kind;
+  size_t size;  // bytes, at least 1
+};
+
+// What `bytes` (not empty) begins with. kIncomplete: all of it is the beginning of a character.
+Utf8Unit next_utf8(std::string_view bytes);
+
+bool is_valid_utf8(std::string_view bytes);
+
+}  // namespace pacer::text
