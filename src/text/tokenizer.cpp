@@ -23,12 +23,27 @@ namespace {
 // What models call the token that ends a turn or a document. Counted only where it is a control
 // token; a file's own eos and eot count always.
 constexpr std::array<std::string_view, 17> kEndTexts = {
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>", "</s>",
-    "<eos>", "<end_of_turn>", "<|end_of_turn|>", "<EOT>", "<|eot|>", "<|eos|>", "<|return|>",
-    "<|call|>", "<end_of_utterance>", "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "</s>",
+    "<eos>",
+    "<end_of_turn>",
+    "<|end_of_turn|>",
+    "<EOT>",
+    "<|eot|>",
+    "<|eos|>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_utterance>",
+    "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
+};
 
-    bool is_special_kind(TokenKind kind){return kind == TokenKind::kControl ||
-                                                kind == TokenKind::kUnknown;
+bool is_special_kind(TokenKind kind) {
+  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
 }
 
 bool is_end_text(std::string_view text) {
