@@ -195,10 +195,14 @@ TEST(ThreadPoolDeathTest, MisuseIsABug) {
       "run inside of run");
 }
 
-// Did the run after a 3 ms straggler stay on the caller? `straggle` is what the worker does for 3
-// ms.
+struct Aftermath {
+  bool worker_straggled = false;  // or the worker never got a core, and nothing was shown
+  bool shared = false;            // the operation after that
+};
+
+// A worker straggles in one operation; is the next one shared with it?
 template <class Straggle>
-bool works_alone_after(Straggle straggle) {
+Aftermath after_straggling(Straggle straggle) {
   ThreadPool pool(2);
   std::atomic<bool> worker_has_one{false};
   pool.parallel_for(2, [&](uint32_t, uint32_t worker) {
