@@ -23,7 +23,7 @@ struct SamplingParams {
   uint64_t seed = 0;         // always set: the API draws one when the request has none
   // Log-probabilities wanted for each output token: none, the chosen token's (0), or also the N
   // most likely.
-  std::optional<uint32_t> logprobs;
+  std::optional<uint32_t> logprobs{};
 };
 
 struct TokenLogprob {

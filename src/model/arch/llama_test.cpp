@@ -306,9 +306,7 @@ TEST(LlamaLoading, RefusesWhatItDoesNotUnderstandByName) {
   EXPECT_THAT(refusal([](auto&) {}, misshapen),
               ::testing::HasSubstr("has shape [32], the model's metadata says [64]"));
 
-  TinyModel uneven = tiny;
-  uneven.shape.kv_heads = 3;
-  uneven.shape.heads = 4;
+  const TinyModel uneven(Shape{.heads = 4, .kv_heads = 3}, 1);
   EXPECT_THAT(refusal([](auto&) {}, uneven),
               ::testing::HasSubstr("4 attention heads do not share 3"));
 }
