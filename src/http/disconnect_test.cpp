@@ -279,7 +279,7 @@ TEST(Accept, WithoutFileDescriptorsItWaitsAndThenGoesOn) {
   rlimit low = old;
   low.rlim_cur = 256;
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
-  for (int fd; (fd = dup(0)) >= 0;) hoard.push_back(fd);
+  for (int fd; (fd = dup(STDERR_FILENO)) >= 0;) hoard.push_back(fd);
   ASSERT_FALSE(hoard.empty());
   ::close(hoard.back());  // one for the client; none is left for the server's end of it
   hoard.pop_back();

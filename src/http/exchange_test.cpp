@@ -50,6 +50,20 @@ TEST(Exchange, ManyCallsWakeOnce) {
   EXPECT_EQ(wakes, 2);
 }
 
+TEST(Exchange, ADropWakesEvenWhileAStuckWriteLeavesTheLastWakeUnanswered) {
+  int wakes = 0;
+  auto slow = make_exchange({.max_buffered_bytes = 10}, [&] { ++wakes; });
+  slow->begin_stream(200, {});
+  EXPECT_EQ(wakes, 1);
+  slow->write(std::string(11, 'x'));
+  EXPECT_EQ(wakes, 2);
+
+  auto abandoned = make_exchange({}, [&] { ++wakes; });
+  abandoned->begin_stream(200, {});
+  abandoned->abandon();
+  EXPECT_EQ(wakes, 4);
+}
+
 TEST(Exchange, AStreamToAnHttp10PeerEndsWithTheConnection) {
   auto exchange = make_exchange({.http_1_1 = false});
   exchange->begin_stream(200, {});

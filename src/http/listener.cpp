@@ -29,12 +29,8 @@ ErrorCode Listener::open(const tcp::endpoint& endpoint, bool only_v6) {
   }
   if (!ec) acceptor_.bind(endpoint, ec);
   if (!ec) acceptor_.listen(kBacklog, ec);
+  if (!ec) port_ = acceptor_.local_endpoint(ec).port();
   return ec;
-}
-
-uint16_t Listener::port() const {
-  ErrorCode ignored;
-  return acceptor_.local_endpoint(ignored).port();
 }
 
 void Listener::start() {

@@ -18,7 +18,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
 
   // Binds and listens. only_v6: leave the IPv4 side of "::" alone, since another listener has it.
   ErrorCode open(const tcp::endpoint& endpoint, bool only_v6);
-  uint16_t port() const;
+  uint16_t port() const { return port_; }
 
   // From any thread.
   void start();
@@ -33,6 +33,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
   const Strand strand_;  // of the acceptor; each connection has its own
   tcp::acceptor acceptor_;
   asio::steady_timer retry_timer_;
+  uint16_t port_ = 0;     // as bound
   bool failing_ = false;  // a warning was logged for this streak of failures
 };
 
