@@ -28,10 +28,10 @@ struct RequestTimes {
 std::optional<Duration> tpot(const RequestTimes& times);
 
 struct Slo {
-  std::optional<Duration> ttft;
-  std::optional<Duration> tpot;
-  std::optional<Duration> e2e;
-  std::optional<Duration> itl_max;
+  std::optional<Duration> ttft{};
+  std::optional<Duration> tpot{};
+  std::optional<Duration> e2e{};
+  std::optional<Duration> itl_max{};
   double percentile = 95.0;  // (0, 100]: the share of requests that must meet the bounds
 
   // Every bound that is set is kept; a bound is inclusive. One token has no TPOT, which counts as
