@@ -1,5 +1,5 @@
-// The plain-data arguments of every kernel. The only header of ours that kernels/<isa>/ includes: no std templates,
-// so that nothing compiled for a wide ISA can be picked by the linker for baseline code.
+// The plain-data arguments of every kernel. With peak_loops.h the only header from outside that kernels/<isa>/ includes:
+// no std templates, so that nothing compiled for a wide ISA can be picked by the linker for baseline code.
 #pragma once
 
 #include <stddef.h>
@@ -32,7 +32,7 @@ struct Activations {
 // kRowGroup, and row_end is one or equals rows. Rows of the last group that do not exist are packed as zeros.
 struct PackArgs {
   WeightFormat format;
-  const void* source;    // GGUF rows, back to back, no alignment promised
+  const void* source;    // all GGUF rows of the matrix from row 0, back to back, no alignment promised
   uint32_t rows;
   uint32_t columns;
   uint32_t row_begin;

@@ -5,7 +5,8 @@
 // whatever the tile.
 //
 // Bound: 1-4 rows memory (one chain of 16 rows reads 32 bytes of f16 in 4 cycles, above what memory
-// gives); from 5 rows the multiply-adds, 2 per cycle.
+// gives); from 5 rows the multiply-adds, 2 per cycle. Measured on one core of a Sapphire Rapids
+// guest: F16 16 GB/s at 1 row (all that it reads), 13.5 products a cycle of 16 at 32 rows.
 
 #include <immintrin.h>
 

@@ -4,13 +4,12 @@
 // of a block are plain vector loads. A group is one sequential stream: its blocks of 32 columns one
 // after another.
 //
-//   Q4_0, Q4_1   4 lines of 64 bytes, then 16 f16 scales (32 bytes), then for Q4_1 16 f16 minima:
-//   288 or 320 bytes.
-//                line j, bytes 4n..4n+3 belong to row n: low nibbles are columns 8j..8j+3, high
-//                ones 8j+4..8j+7
-//   Q8_0         8 lines of 64 bytes, then 16 f16 scales: 544 bytes.
-//                line j, bytes 4n..4n+3 are columns 4j..4j+3 of row n
-//   F32 F16 BF16 column after column, 16 values each.
+//   Q4_0, Q4_1   4 lines of 64 bytes, then 16 f16 scales, then for Q4_1 16 f16 minima: 288 or
+//                320 bytes. Line j, bytes 4n..4n+3 belong to row n: their low nibbles are columns
+//                8j..8j+3, their high ones 8j+4..8j+7
+//   Q8_0         8 lines of 64 bytes, then 16 f16 scales: 544 bytes. Line j, bytes 4n..4n+3 are
+//                columns 4j..4j+3 of row n
+//   F32 F16 BF16 column after column, 16 values each
 //
 // A line is two 32-byte vectors, rows 0-7 and rows 8-15. Blocks are multiples of 32 bytes in a
 // 64-byte aligned buffer, so no vector load straddles a cache line. Size: that of GGUF, plus the

@@ -1,8 +1,7 @@
 // Activations to int8 blocks of 32. Bit-equal to scalar/elementwise.cpp: the same divisions, ties
 // to even.
 //
-// Bound: the two divisions of a block; 20 cycles for 32 values, a few per cent of any gemm that
-// follows.
+// Bound: the two divisions of a block, which wait for each other and for the maximum.
 
 #include <immintrin.h>
 

@@ -3,9 +3,11 @@
 // A few weight rows are dequantised once and used for all activation rows. Every dot has the same
 // eight partial sums, added in the same order, whichever loop computes it. They are spelled as two
 // vectors of four, which every x86-64 has; as arrays of floats gcc 12 keeps them scalar, at a
-// quarter of the speed (measured).
+// tenth of the speed (measured).
 //
-// Bound: arithmetic of baseline x86-64 (SSE2, one multiply and one add for each weight).
+// Bound: arithmetic of baseline x86-64 (SSE2, one multiply and one add for each weight). Measured:
+// 33 GFLOP/s on one core of a Sapphire Rapids guest from 32 rows on, 3.5 at one row, where the
+// dequantisation is most of it.
 
 #include <cstring>
 
