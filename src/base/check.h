@@ -1,4 +1,5 @@
-// CHECK: what must hold or the program is wrong. Always on, release included; says the values and aborts.
+// CHECK: what must hold or the program is wrong. Always on, release included; says the values and
+// aborts.
 //
 // Never for input: a bad request or file is an Error (base/result.h).
 #pragma once
@@ -14,9 +15,9 @@ namespace pacer {
 
 }  // namespace pacer
 
-#define CHECK(condition, ...)                                                              \
-  do {                                                                                     \
-    if (!(condition)) [[unlikely]] {                                                       \
-      ::pacer::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__));   \
-    }                                                                                      \
+#define CHECK(condition, ...)                                                            \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]] {                                                     \
+      ::pacer::check_failed(__FILE__, __LINE__, #condition, ::fmt::format(__VA_ARGS__)); \
+    }                                                                                    \
   } while (false)

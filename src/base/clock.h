@@ -8,7 +8,9 @@ namespace pacer {
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;  // monotonic
 
-inline double seconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
 
 class Clock {
  public:

@@ -1,7 +1,8 @@
-// The program's log: spdlog behind one name, so that a log line is `log::info("loaded {} in {}", ...)`.
+// The program's log: spdlog behind one name, so that a log line is `log::info("loaded {} in {}",
+// ...)`.
 //
-// Goes to stderr. Never called on the step path with arguments that must be formatted: count there instead.
-// Never given prompt text.
+// Goes to stderr. Never called on the step path with arguments that must be formatted: count there
+// instead. Never given prompt text.
 #pragma once
 
 #include <spdlog/spdlog.h>

@@ -1,4 +1,5 @@
-// The version of the program; CMake's project version is checked against it by a test of the command line.
+// The version of the program; CMake's project version is checked against it by a test of the
+// command line.
 #pragma once
 
 namespace pacer {

@@ -12,7 +12,8 @@ namespace pacer::sys {
 class MappedFile {
  public:
   MappedFile() = default;
-  static Result<MappedFile> open(const std::string& path);  // not a regular file, empty or unreadable: Error
+  static Result<MappedFile> open(
+      const std::string& path);  // not a regular file, empty or unreadable: Error
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;
