@@ -1,9 +1,9 @@
 // Boost.Asio and Beast's parser, included in one way by every file of http/ that does I/O.
 #pragma once
 
+// ThreadSanitizer does not know fences; Asio's mutexes order what its queues hand over anyway.
 #if defined(__SANITIZE_THREAD__)
-#define BOOST_ASIO_DISABLE_FENCED_BLOCK \
-  1  // ThreadSanitizer does not know fences; Asio's mutexes order what it uses
+#define BOOST_ASIO_DISABLE_FENCED_BLOCK 1
 #endif
 #define BOOST_ASIO_NO_DEPRECATED 1
 

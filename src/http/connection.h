@@ -58,7 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   enum class Phase { kIdle, kHeader, kBody, kResponding, kLinger, kClosed };
   using Parser = boost::beast::http::request_parser<boost::beast::http::string_body>;
 
-  // Reading.
+  // Reading (connection.cpp).
   void start_read();
   void on_read(ErrorCode ec, size_t bytes);
   void on_read_error(ErrorCode ec);
@@ -72,7 +72,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void watch_peer();
   void watch_peer_by_polling();
 
-  // Responding.
+  // Responding (connection_response.cpp).
   void dispatch();
   bool fill_request(Request& request, std::string* why_not);
   std::shared_ptr<ResponseWriter> begin_exchange(Exchange::Framing framing);
@@ -83,7 +83,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void arm_ping();
   void finish_response();
 
-  // Time and the end.
+  // Time and the end (connection.cpp).
   void set_deadline(Duration d);
   void clear_deadline() { deadline_ = TimePoint::max(); }
   void arm_deadline_timer();

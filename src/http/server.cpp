@@ -2,6 +2,8 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <optional>
 #include <thread>
 #include <unordered_set>
 #include <vector>

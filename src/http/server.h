@@ -23,21 +23,25 @@ struct ServerOptions {
   uint16_t port = 8000;            // 0: any free port
   uint32_t io_threads = 2;
 
-  size_t max_body_bytes = 8u << 20;  // more is a 413
-  size_t max_header_bytes =
-      16u << 10;  // request line and fields; more is a 431. Also bounds pipelined bytes
-  size_t max_connections = 1024;  // one more is answered 503 and closed
-  size_t max_write_buffer_bytes =
-      1u << 20;  // of one stream; more, and its reader is too slow: dropped
+  // More than this in a request's body is a 413, in its request line and fields a 431. The second
+  // also bounds the bytes kept of pipelined requests.
+  size_t max_body_bytes = 8u << 20;
+  size_t max_header_bytes = 16u << 10;
+  // One connection more is answered 503 and closed.
+  size_t max_connections = 1024;
+  // Of one stream. With more waiting, its reader is too slow, and dropped.
+  size_t max_write_buffer_bytes = 1u << 20;
 
-  Duration header_timeout = std::chrono::seconds(10);  // first byte to end of header, then 408
-  Duration body_timeout = std::chrono::seconds(30);    // end of header to end of body, then 408
-  Duration idle_timeout =
-      std::chrono::seconds(75);  // between requests of one connection, then closed
-  Duration write_timeout =
-      std::chrono::seconds(30);  // the peer takes not one byte of what waits, then dropped
-  Duration linger_timeout =
-      std::chrono::seconds(2);  // after the last answer: for the peer to read it and close
+  // From a request's first byte to the end of its header, and from there to the end of its body:
+  // then 408. Also from a connection's start to its first byte: then closed without a word.
+  Duration header_timeout = std::chrono::seconds(10);
+  Duration body_timeout = std::chrono::seconds(30);
+  // Between requests of one connection: then closed.
+  Duration idle_timeout = std::chrono::seconds(75);
+  // The peer takes not one byte of what waits for it: then dropped.
+  Duration write_timeout = std::chrono::seconds(30);
+  // After the last answer, for the peer to read it and close.
+  Duration linger_timeout = std::chrono::seconds(2);
 };
 
 class Server {
