@@ -1,0 +1,107 @@
+#include "text/vocabulary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gguf/test_gguf.h"
+#include "text/test_tokenizer.h"
+
+namespace pacer::text {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The keys of a tokenizer, each of which a test can leave out or replace.
+struct Keys {
+  std::string model = "gpt2", pre = "gpt-2";
+  std::vector<std::string> tokens = test_vocabulary().tokens;
+  std::vector<int32_t> types = std::vector<int32_t>(258, 1);
+  std::vector<std::string> merges;
+  std::function<void(gguf::GgufWriter&)> more = [](gguf::GgufWriter&) {};
+
+  Keys() { types[kTestImStart] = types[kTestImEnd] = 3; }
+
+  Result<std::unique_ptr<Tokenizer>> load() const {
+    gguf::GgufWriter writer;
+    writer.add_string("tokenizer.ggml.model", model);
+    if (!pre.empty()) writer.add_string("tokenizer.ggml.pre", pre);
+    if (!tokens.empty()) writer.add_strings("tokenizer.ggml.tokens", tokens);
+    if (!types.empty()) writer.add_ints("tokenizer.ggml.token_type", types);
+    writer.add_strings("tokenizer.ggml.merges", merges);
+    more(writer);
+    const gguf::TempFile temp(writer.bytes());
+    auto file = gguf::File::open(temp.path());
+    if (!file) return file.error();
+    return Tokenizer::from_gguf(*file);
+  }
+  std::string refusal() const {
+    const auto tokenizer = load();
+    EXPECT_FALSE(tokenizer.ok());
+    return tokenizer.ok() ? "" : tokenizer.error().message;
+  }
+};
+
+TEST(VocabularyFromGguf, TokensKindsMergesAndIdsAreRead) {
+  Keys keys;
+  keys.tokens.push_back("ab");
+  keys.types.push_back(1);
+  keys.merges = {"a b"};
+  keys.more = [](gguf::GgufWriter& w) {
+    w.add_u32("tokenizer.ggml.bos_token_id", kTestImStart);
+    w.add_u32("tokenizer.ggml.eos_token_id", kTestImEnd);
+    w.add_bool("tokenizer.ggml.add_bos_token", true);
+  };
+  const auto tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->encode("ab<|im_end|>"),
+            (std::vector<TokenId>{kTestImStart, 258, kTestImEnd}));
+  EXPECT_EQ((*tokenizer)->eos(), kTestImEnd);
+}
+
+TEST(VocabularyFromGguf, LlamaWantsBosWhereTheFileDoesNotSay) {
+  Keys keys;
+  keys.more = [](gguf::GgufWriter& w) { w.add_u32("tokenizer.ggml.bos_token_id", kTestImStart); };
+  EXPECT_FALSE((*keys.load())->adds_bos());
+  keys.pre = "llama-bpe";
+  EXPECT_TRUE((*keys.load())->adds_bos());
+  keys.more = [](gguf::GgufWriter&) {};
+  EXPECT_FALSE((*keys.load())->adds_bos()) << "there is none to add";
+}
+
+TEST(VocabularyFromGguf, WhatIsMissingOrWrongIsNamed) {
+  Keys keys;
+  keys.pre = "";
+  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.pre"));
+  keys = {};
+  keys.tokens = {};
+  EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.tokens' is missing"));
+  keys = {};
+  keys.types = {};
+  EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.token_type' is missing"));
+  keys = {};
+  keys.types.pop_back();
+  EXPECT_THAT(keys.refusal(), HasSubstr("has 257 entries for 258 tokens"));
+  keys = {};
+  keys.types[5] = 7;
+  EXPECT_THAT(keys.refusal(), HasSubstr("token 5 has type 7; known are 0 to 6"));
+  keys = {};
+  keys.model = "bert";
+  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer model 'bert' is unknown"));
+}
+
+TEST(VocabularyFromGguf, IdsThatDoNotExistAreRefused) {
+  Keys keys;
+  keys.more = [](gguf::GgufWriter& w) { w.add_u32("tokenizer.ggml.eos_token_id", 258); };
+  EXPECT_THAT(keys.refusal(), HasSubstr("EOS token id is 258"));
+  keys.more = [](gguf::GgufWriter& w) { w.add_u64("tokenizer.ggml.eos_token_id", 1ull << 32); };
+  EXPECT_THAT(keys.refusal(), HasSubstr("4294967296, which is no token id"));
+  keys.more = [](gguf::GgufWriter& w) { w.add_string("tokenizer.ggml.eos_token_id", "2"); };
+  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.eos_token_id"));
+}
+
+}  // namespace
+}  // namespace pacer::text
