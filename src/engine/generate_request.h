@@ -16,10 +16,10 @@ struct GenerateRequest {
   std::string name;             // the client-visible id, for logs ("chatcmpl-...")
   std::vector<TokenId> prompt;  // at least one token
   uint32_t max_tokens = 16;     // at least 1; prompt + max_tokens within the context
-  SamplingParams sampling;
-  bool ignore_eos = false;        // run to max_tokens whatever the model says
-  std::vector<std::string> stop;  // the answer ends before the first of these
-  TimePoint arrived{};            // at the HTTP front, before tokenising
+  SamplingParams sampling{};
+  bool ignore_eos = false;          // run to max_tokens whatever the model says
+  std::vector<std::string> stop{};  // the answer ends before the first of these
+  TimePoint arrived{};              // at the HTTP front, before tokenising
 };
 
 }  // namespace pacer::engine
