@@ -109,6 +109,7 @@ struct ThreadPool::Impl {
   bool backing_off = false;  // saves asking the time when there was no stall lately
   bool may_back_off = true;
   BackoffClock backoff;
+  uint64_t stalls = 0;
   std::vector<std::thread> workers;
   std::vector<clockid_t> cpu_clocks;  // of each worker
   std::vector<Duration> cpu_samples;
@@ -230,7 +231,9 @@ void ThreadPool::Impl::wait_out_a_stall(uint32_t count) {
   }
   const TimePoint end = now();
   const bool somebody_was_busy = most_cpu_used() >= (end - begin) / 2;
-  if (somebody_was_busy || !may_back_off) return;
+  if (somebody_was_busy) return;
+  ++stalls;
+  if (!may_back_off) return;
   backoff.stalled(end);
   backing_off = true;
 }
@@ -287,6 +290,10 @@ ThreadPool::~ThreadPool() {
 
 uint32_t ThreadPool::thread_count() const {
   return static_cast<uint32_t>(impl_->workers.size()) + 1;
+}
+
+uint64_t ThreadPool::stall_count() const {
+  return impl_->stalls;
 }
 
 void ThreadPool::run(uint32_t tile_count, TileFn fn, void* context) {

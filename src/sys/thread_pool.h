@@ -37,6 +37,10 @@ class ThreadPool {
 
   uint32_t thread_count() const;
 
+  // Barriers that waited for a worker without a core, since the start. Asked by the owner, between
+  // runs.
+  uint64_t stall_count() const;
+
   // Calls fn(context, tile, worker) once for each tile in [0, tile_count), worker < thread_count();
   // returns when all are done, and what they wrote is visible to the caller. Allocates nothing.
   void run(uint32_t tile_count, TileFn fn, void* context);
