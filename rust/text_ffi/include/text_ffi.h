@@ -1,7 +1,9 @@
-// C interface of the Rust library in rust/text_ffi: chat templates. Only src/text/chat_template.cpp includes it.
+// C interface of the Rust library in rust/text_ffi: chat templates. Only src/text/chat_template.cpp
+// includes it.
 //
-// Whoever gets a pacer_text_output frees it once with pacer_text_output_free. Views are borrowed for the call only.
-// A compiled template may be rendered by several threads at once. No function throws, panics or aborts on input.
+// Whoever gets a pacer_text_output frees it once with pacer_text_output_free. Views are borrowed
+// for the call only. A compiled template may be rendered by several threads at once. No function
+// throws, panics or aborts on input.
 #pragma once
 
 #include <stddef.h>
@@ -22,7 +24,7 @@ enum {
   PACER_TEXT_RAISED = 2,     // the template called raise_exception: its message, verbatim
   PACER_TEXT_RENDER = 3,     // the template does not work with this context
   PACER_TEXT_LIMIT = 4,      // too much work or too much output
-  PACER_TEXT_BAD_INPUT = 5,  // the context is not a JSON object, something is not UTF-8, no guard character is free
+  PACER_TEXT_BAD_INPUT = 5,  // no JSON object, not UTF-8, or no guard character is free
   PACER_TEXT_INTERNAL = 6,   // a panic, or no thread
 };
 
@@ -37,7 +39,7 @@ typedef struct pacer_chat_template pacer_chat_template;
 
 typedef struct pacer_chat_template_options {
   pacer_text_view source;
-  const pacer_text_view* control_texts;  // [control_text_count]: kept apart from what users write, see guard.rs
+  const pacer_text_view* control_texts;  // [control_text_count], see guard.rs
   size_t control_text_count;
   const pacer_text_view* bos;  // null: the model has none
   const pacer_text_view* eos;

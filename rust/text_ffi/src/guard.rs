@@ -1,17 +1,22 @@
-//! Guards: a character put inside whatever users wrote that reads like a control token, so that the tokenizer, which
-//! recognises control tokens in the rendered text, finds only those that the template itself wrote.
+//! Guards: a character put inside whatever users wrote that reads like a control token, so that the
+//! tokenizer, which recognises control tokens in the rendered text, finds only those that the
+//! template itself wrote.
 //!
-//! The guard is a noncharacter (U+FDD0..U+FDEF, reserved by Unicode for such use) that occurs nowhere in the request;
-//! the tokenizer leaves it out again once control tokens are recognised. Guards are put
+//! The guard is a noncharacter (U+FDD0..U+FDEF, reserved by Unicode for such use) that occurs
+//! nowhere in the request; the tokenizer leaves it out again once control tokens are recognised.
+//! Guards are put
 //!   - after the first character of every control text inside a string, and
-//!   - at the edge of a string that ends with the beginning of a control text, or begins with the end of one: a
-//!     template may put two such strings side by side ("<|im_" + "end|>"). White space at the edge is looked through,
-//!     since templates trim.
+//!   - at the edge of a string that ends with the beginning of a control text, or begins with the
+//!     end of one: a template may put two such strings side by side ("<|im_" + "end|>"). White
+//!     space at the edge is looked through, since templates trim.
 //!
-//! Templates compare names (`message.role == "user"`, `part.type == "text"`) and look up keys, so what is spelt like a
-//! name - letters, digits, `_` - is left alone where it is a key or a role, and at its edges everywhere.
-//! A control text of a single character cannot hold a guard: then a guard is announced without being put anywhere,
-//! and the tokenizer takes no one-character control token from a text with a guard.
+//! Templates compare names (`message.role == "user"`, `part.type == "text"`) and look up keys, so
+//! what is spelt like a name - letters, digits, `_` - is left alone where it is a key or a role,
+//! and at its edges everywhere.
+//!
+//! A control text of a single character cannot hold a guard: then a guard is announced without
+//! being put anywhere, and the tokenizer takes no one-character control token from a text with a
+//! guard.
 
 use std::collections::HashMap;
 
@@ -20,7 +25,8 @@ use serde_json::Value as Json;
 const GUARD_FIRST: u32 = 0xFDD0;
 const GUARD_COUNT: u32 = 32;
 
-/// All texts, or their mirror images, as one tree of bytes. A node that exists is a prefix of some text.
+/// All texts, or their mirror images, as one tree of bytes. A node that exists is a prefix of some
+/// text.
 #[derive(Default)]
 struct Trie {
     children: HashMap<(u32, u8), u32>,
@@ -90,8 +96,8 @@ impl Guards {
         guards
     }
 
-    /// Guards every string of a request. `also_taken`: guard characters that occur elsewhere (in the template).
-    /// The guard that the rendered text will contain, if one was needed.
+    /// Guards every string of a request. `also_taken`: guard characters that occur elsewhere (in
+    /// the template). The guard that the rendered text will contain, if one was needed.
     pub fn apply(&self, request: &mut Json, also_taken: u32) -> Result<Option<char>, String> {
         let taken = guards_in_json(request) | self.taken | also_taken;
         let guard = (0..GUARD_COUNT)
@@ -103,8 +109,8 @@ impl Guards {
             (false, _) => Ok(None),
             (true, Some(guard)) => Ok(Some(guard)),
             (true, None) => Err(format!(
-                "the messages contain the text of a control token and all {GUARD_COUNT} characters from U+FDD0 to \
-                 U+FDEF, one of which is needed to keep it apart"
+                "the messages contain the text of a control token and all {GUARD_COUNT} \
+                 characters from U+FDD0 to U+FDEF, one of which is needed to keep it apart"
             )),
         }
     }
@@ -127,7 +133,8 @@ impl Guarding<'_> {
                 value => self.visit(value),
             }
         }
-        // Keys are printed by templates that list parameters or arguments, so they may not forge a token either.
+        // Keys are printed by templates that list parameters or arguments, so they may not forge a
+        // token either.
         let keep = |key: &String| is_name(key) || self.guards.positions(key).is_empty();
         if fields.keys().all(keep) {
             return;
@@ -195,7 +202,8 @@ impl Guards {
         positions
     }
 
-    /// What control texts that start at bytes[0] find; `edge` is where the string ends for those that trim it.
+    /// What control texts that start at bytes[0] find; `edge` is where the string ends for those
+    /// that trim it.
     fn walk(&self, bytes: &[u8], edge: usize) -> Walk {
         let mut walk = Walk::default();
         let mut node = 0;
@@ -244,9 +252,9 @@ fn guards_in_json(value: &Json) -> u32 {
     match value {
         Json::String(text) => guards_in(text),
         Json::Array(items) => items.iter().fold(0, |bits, item| bits | guards_in_json(item)),
-        Json::Object(fields) => fields
-            .iter()
-            .fold(0, |bits, (key, item)| bits | guards_in(key) | guards_in_json(item)),
+        Json::Object(fields) => {
+            fields.iter().fold(0, |bits, (key, item)| bits | guards_in(key) | guards_in_json(item))
+        }
         _ => 0,
     }
 }
@@ -277,7 +285,10 @@ mod tests {
     fn every_occurrence_gets_a_guard_after_its_first_character() {
         assert_eq!(guarded_text(&["<|e|>"], "a<|e|>b<|e|>c"), "a<^|e|>b<^|e|>c");
         assert_eq!(guarded_text(&["<|e|>", "<|e|>x"], "a<|e|>xc"), "a<^|e|>xc");
-        assert_eq!(guarded_text(&["\u{ff5c}e\u{ff5c}"], "a\u{ff5c}e\u{ff5c}b"), "a\u{ff5c}^e\u{ff5c}b");
+        assert_eq!(
+            guarded_text(&["\u{ff5c}e\u{ff5c}"], "a\u{ff5c}e\u{ff5c}b"),
+            "a\u{ff5c}^e\u{ff5c}b"
+        );
     }
 
     #[test]
@@ -316,8 +327,10 @@ mod tests {
 
     #[test]
     fn keys_and_roles_cannot_forge_a_token() {
-        let (request, guard) =
-            guarded(&["<|im_end|>"], json!({"role": "x<|im_end|>", "args": {"<|im_end|>": 1, "b": 2}}));
+        let (request, guard) = guarded(
+            &["<|im_end|>"],
+            json!({"role": "x<|im_end|>", "args": {"<|im_end|>": 1, "b": 2}}),
+        );
         assert_eq!(request["role"], format!("x<{G}|im_end|>"));
         assert_eq!(request["args"], json!({format!("<{G}|im_end|>"): 1, "b": 2}));
         assert_eq!(guard, Some('\u{FDD0}'));

@@ -1,11 +1,13 @@
-//! Chat templates behind a small C interface (include/text_ffi.h). Called by src/text/chat_template.cpp only.
+//! Chat templates behind a small C interface (include/text_ffi.h). Called by
+//! src/text/chat_template.cpp only.
 //!
-//! A template comes with a model, so it is somebody else's program: it runs with a bound on work, on output and on
-//! depth, and whatever happens in here - a panic included - reaches the caller as a status and a sentence.
-//! What users wrote is data: control tokens in it are broken up by guards (guard.rs) before the template sees it.
+//! A template comes with a model, so it is somebody else's program: it runs with a bound on work,
+//! on output and on depth, and whatever happens in here - a panic included - reaches the caller as
+//! a status and a sentence. What users wrote is data: control tokens in it are broken up by guards
+//! (guard.rs) before the template sees it.
 //!
-//! `template` is the Jinja dialect, `python_json` and `strftime` what Hugging Face adds to it. No state between calls;
-//! a compiled template may be rendered by several threads at once.
+//! `template` is the Jinja dialect, `python_json` and `strftime` what Hugging Face adds to it. No
+//! state between calls; a compiled template may be rendered by several threads at once.
 
 mod guard;
 mod python_json;
@@ -63,7 +65,8 @@ impl Output {
     }
 }
 
-/// What the caller keeps valid until the call returns, and so until `contain` has joined its thread.
+/// What the caller keeps valid until the call returns, and so until `contain` has joined its
+/// thread.
 struct ByCaller<T>(*const T);
 
 unsafe impl<T> Send for ByCaller<T> {}
@@ -75,8 +78,9 @@ impl<T> ByCaller<T> {
     }
 }
 
-/// Runs `work` so that neither an error nor a panic leaves as anything but a `Failure`, on a stack that is deep enough
-/// for all that the limits of template.rs allow (starting the thread takes some 50 us).
+/// Runs `work` so that neither an error nor a panic leaves as anything but a `Failure`, on a stack
+/// that is deep enough for all that the limits of template.rs allow (starting the thread takes some
+/// 50 us).
 fn contain<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<T, Failure> {
     let outcome = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
@@ -85,7 +89,10 @@ fn contain<T: Send>(work: impl FnOnce() -> Result<T, Failure> + Send) -> Result<
             .spawn_scoped(scope, || catch_unwind(AssertUnwindSafe(work)));
         match thread {
             Ok(thread) => thread.join().and_then(|outcome| outcome),
-            Err(e) => Ok(Err(Failure::new(Status::Internal, format!("no thread for the chat template: {e}")))),
+            Err(e) => Ok(Err(Failure::new(
+                Status::Internal,
+                format!("no thread for the chat template: {e}"),
+            ))),
         }
     });
     outcome.unwrap_or_else(|panic| {
@@ -139,8 +146,8 @@ pub unsafe extern "C" fn pacer_chat_template_compile(
     }
 }
 
-/// # Safety
-/// `template` comes from `pacer_chat_template_compile` and is not freed yet; `output` must be writable.
+/// # Safety `template` comes from `pacer_chat_template_compile` and is not freed yet; `output` must
+/// be writable.
 #[no_mangle]
 pub unsafe extern "C" fn pacer_chat_template_render(
     template: *const ChatTemplate,

@@ -1,5 +1,6 @@
-//! `tojson` as Hugging Face defines it: Python's json.dumps(ensure_ascii=False), with its spacing, its floats and its
-//! keyword arguments (indent, separators, sort_keys, ensure_ascii). Models were trained on exactly this text.
+//! `tojson` as Hugging Face defines it: Python's json.dumps(ensure_ascii=False), with its spacing,
+//! its floats and its keyword arguments (indent, separators, sort_keys, ensure_ascii). Models were
+//! trained on exactly this text.
 //!
 //! Jinja's own filter escapes for HTML; this one does not.
 
@@ -41,7 +42,9 @@ impl Style {
                 let parts: Vec<String> = value.try_iter()?.map(|v| v.to_string()).collect();
                 match <[String; 2]>::try_from(parts) {
                     Ok(pair) => Some(pair),
-                    Err(parts) => return Err(invalid(format!("tojson: {} separators, not 2", parts.len()))),
+                    Err(parts) => {
+                        return Err(invalid(format!("tojson: {} separators, not 2", parts.len())))
+                    }
                 }
             }
         };
@@ -120,7 +123,8 @@ fn write_string(out: &mut String, text: &str, style: &Style) {
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
             c if (c as u32) < 0x20 => out.push_str(&format!("\\u{:04x}", c as u32)),
-            // Guards (guard.rs) stay themselves: spelt out, the tokenizer could not leave them out again.
+            // Guards (guard.rs) stay themselves: spelt out, the tokenizer could not leave them out
+            // again.
             '\u{FDD0}'..='\u{FDEF}' => out.push(c),
             c if style.ensure_ascii && !(' '..='~').contains(&c) => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
@@ -173,7 +177,9 @@ fn write_map(out: &mut String, map: &Value, style: &Style, depth: usize) -> Resu
         write_break(out, style, depth + 1);
         match key.kind() {
             ValueKind::String => write_string(out, key.as_str().unwrap_or_default(), style),
-            ValueKind::None | ValueKind::Bool | ValueKind::Number => write_string(out, &scalar(key), style),
+            ValueKind::None | ValueKind::Bool | ValueKind::Number => {
+                write_string(out, &scalar(key), style)
+            }
             kind => return Err(invalid(format!("tojson: a key of type {kind}"))),
         }
         out.push_str(&style.key_separator);
@@ -194,9 +200,19 @@ mod tests {
     fn floats_are_spelt_as_python_spells_them() {
         // Left: json.dumps of the number on the right, Python 3.11.
         let cases = [
-            ("1.0", 1.0), ("0.1", 0.1), ("1e+16", 1e16), ("1000000000000000.0", 1e15), ("1e-05", 1e-5),
-            ("0.0001", 1e-4), ("1.5e-07", 1.5e-7), ("1e+100", 1e100), ("-0.0", -0.0), ("NaN", f64::NAN),
-            ("-Infinity", f64::NEG_INFINITY), ("1.7976931348623157e+308", f64::MAX), ("5e-324", 5e-324),
+            ("1.0", 1.0),
+            ("0.1", 0.1),
+            ("1e+16", 1e16),
+            ("1000000000000000.0", 1e15),
+            ("1e-05", 1e-5),
+            ("0.0001", 1e-4),
+            ("1.5e-07", 1.5e-7),
+            ("1e+100", 1e100),
+            ("-0.0", -0.0),
+            ("NaN", f64::NAN),
+            ("-Infinity", f64::NEG_INFINITY),
+            ("1.7976931348623157e+308", f64::MAX),
+            ("5e-324", 5e-324),
         ];
         for (expected, number) in cases {
             assert_eq!(float(number), expected);

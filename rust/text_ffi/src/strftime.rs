@@ -1,8 +1,19 @@
-//! `strftime_now(format)` for templates that tell the model today's date. The time comes from the caller; UTC.
+//! `strftime_now(format)` for templates that tell the model today's date. The time comes from the
+//! caller; UTC.
 
 const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October",
-    "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 ];
 const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
@@ -30,11 +41,8 @@ fn civil(unix_seconds: i64) -> Civil {
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let day = from_march - (153 * month_from_march + 2) / 5 + 1;
-    let day_of_year = if month <= 2 {
-        (month - 1) * 31 + day
-    } else {
-        from_march + 60 + i64::from(is_leap)
-    };
+    let day_of_year =
+        if month <= 2 { (month - 1) * 31 + day } else { from_march + 60 + i64::from(is_leap) };
     Civil {
         year,
         month,
@@ -45,7 +53,8 @@ fn civil(unix_seconds: i64) -> Civil {
     }
 }
 
-/// The directives of C's strftime that name a part of a date or time; others are an error with their name.
+/// The directives of C's strftime that name a part of a date or time; others are an error with
+/// their name.
 pub fn strftime(format: &str, unix_seconds: i64) -> Result<String, String> {
     let now = civil(unix_seconds);
     let mut out = String::new();
@@ -63,8 +72,9 @@ pub fn strftime(format: &str, unix_seconds: i64) -> Result<String, String> {
         let Some(directive) = directive else {
             return Err(format!("strftime_now: '{format}' ends in the middle of a directive"));
         };
-        let part = expand(directive, &now, unix_seconds)
-            .ok_or_else(|| format!("strftime_now: unknown directive '%{directive}' in '{format}'"))?;
+        let part = expand(directive, &now, unix_seconds).ok_or_else(|| {
+            format!("strftime_now: unknown directive '%{directive}' in '{format}'")
+        })?;
         match unpadded {
             true if part.len() > 1 => out.push_str(match part.trim_start_matches(['0', ' ']) {
                 "" => "0",

@@ -1,14 +1,15 @@
 //! The Jinja dialect of Hugging Face chat templates, bounded.
 //!
-//! As in `transformers`: trim_blocks, lstrip_blocks, loop controls, no autoescape, lenient undefined, Python's string
-//! and dict methods, `raise_exception`, `strftime_now`, `tojson` without HTML escapes, `{% generation %}` blocks (which
-//! only training looks at). `tools` and `documents` are none when the request has none.
+//! As in `transformers`: trim_blocks, lstrip_blocks, loop controls, no autoescape, lenient
+//! undefined, Python's string and dict methods, `raise_exception`, `strftime_now`, `tojson` without
+//! HTML escapes, `{% generation %}` blocks (which only training looks at). `tools` and `documents`
+//! are none when the request has none.
 
 use std::fmt;
 use std::io::{self, Write};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Value;
+use minijinja::value::{Value, ValueKind};
 use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 use serde_json::Value as Json;
 
@@ -16,16 +17,17 @@ use crate::guard::{guards_in, Guards};
 use crate::python_json::tojson;
 use crate::strftime::strftime;
 
-/// One unit is about one instruction, or 64 bytes of made data. A message costs some 50 to 300, so this is some ten
-/// thousand messages; a template that never ends is stopped after about a tenth of a second.
+/// One unit is about one instruction, or 64 bytes of made data. A message costs some 50 to 300, so
+/// this is some ten thousand messages; a template that never ends is stopped after about a tenth of
+/// a second.
 const FUEL: u64 = 2_000_000;
 const OUTPUT_SIZE_MAX: usize = 8 << 20;
 /// Several times the longest templates in use (about 30 kB).
 const SOURCE_SIZE_MAX: usize = 128 << 10;
-/// The engine recurses for each operator of an expression when it compiles it, and for each level of a nested value
-/// when it prints or frees it. The two limits above bound both: 131,072 operators, and some 330,000 levels (6 units
-/// each). Measured at most 650 bytes of stack per level (release build), so 213 MB; pages that are not touched cost
-/// nothing.
+/// The engine recurses for each operator of an expression when it compiles it, and for each level
+/// of a nested value when it prints or frees it. The two limits above bound both: 131,072
+/// operators, and some 330,000 levels (6 units each). Measured at most 650 bytes of stack per level
+/// (release build), so 213 MB; pages that are not touched cost nothing.
 pub const STACK_SIZE: usize = 256 << 20;
 
 const NAME: &str = "chat template";
@@ -93,8 +95,10 @@ impl ChatTemplate {
         eos: Option<&str>,
     ) -> Result<ChatTemplate, Failure> {
         if source.len() > SOURCE_SIZE_MAX {
-            let message =
-                format!("the chat template has {} bytes; the limit is {SOURCE_SIZE_MAX}", source.len());
+            let message = format!(
+                "the chat template has {} bytes; the limit is {SOURCE_SIZE_MAX}",
+                source.len()
+            );
             return Err(Failure::new(Status::Syntax, message));
         }
         let mut environment = environment();
@@ -160,6 +164,12 @@ impl ChatTemplate {
     }
 }
 
+/// As Python sees it: templates tell content that is none from content in parts by it.
+fn is_iterable(value: &Value) -> bool {
+    use ValueKind::*;
+    matches!(value.kind(), String | Seq | Map | Iterable | Undefined)
+}
+
 /// Recursion is bounded: serde_json reads no deeper than 128 levels.
 fn to_value(json: Json) -> Value {
     match json {
@@ -172,7 +182,9 @@ fn to_value(json: Json) -> Value {
         },
         Json::String(s) => Value::from(s),
         Json::Array(items) => Value::from(items.into_iter().map(to_value).collect::<Vec<_>>()),
-        Json::Object(fields) => Value::from_pairs(fields.into_iter().map(|(k, v)| (k, to_value(v)))),
+        Json::Object(fields) => {
+            Value::from_pairs(fields.into_iter().map(|(k, v)| (k, to_value(v))))
+        }
     }
 }
 
@@ -192,13 +204,15 @@ fn environment() -> Environment<'static> {
     // These print any nesting with indentation: work that no fuel bounds.
     environment.remove_filter("pprint");
     environment.remove_global("debug");
+    environment.add_test("iterable", is_iterable);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("cycler", minijinja_contrib::globals::cycler);
     environment.add_function("joiner", minijinja_contrib::globals::joiner);
     environment
 }
 
-/// `{% generation %}` and `{% endgeneration %}` become an `if` that always holds, white-space marks kept.
+/// `{% generation %}` and `{% endgeneration %}` become an `if` that always holds, white-space marks
+/// kept.
 fn without_generation_tags(source: &str) -> String {
     let mut out = String::with_capacity(source.len());
     let mut rest = source;
@@ -252,7 +266,8 @@ fn classify(error: &Error) -> Failure {
         }
         if let Some(inner) = current.downcast_ref::<Error>() {
             if inner.kind() == ErrorKind::OutOfFuel {
-                let message = format!("the chat template did more work than the limit of {FUEL} steps");
+                let message =
+                    format!("the chat template did more work than the limit of {FUEL} steps");
                 return Failure::new(Status::Limit, message);
             }
         }

@@ -1,10 +1,12 @@
 use super::*;
 
-const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + \
-                      '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\n' + \
+                      m['content'] + '<|im_end|>' + '\\n' }}{% endfor %}\
+                      {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 fn render_with(source: &str, controls: &[&str], context: &str) -> Result<Rendered, Failure> {
-    ChatTemplate::compile(source, controls, Some("<s>"), Some("</s>"))?.render(context.as_bytes(), 0)
+    ChatTemplate::compile(source, controls, Some("<s>"), Some("</s>"))?
+        .render(context.as_bytes(), 0)
 }
 
 fn render(source: &str, context: &str) -> Result<String, Failure> {
@@ -33,9 +35,16 @@ fn blocks_take_their_newline_and_indentation_with_them() {
 #[test]
 fn tojson_writes_what_python_writes() {
     let context = r#"{"x":{"b":[1,2.0,"é<'&>"],"a":{},"n":null,"t":true}}"#;
-    expect("{{ x | tojson }}", context, r#"{"b": [1, 2.0, "é<'&>"], "a": {}, "n": null, "t": true}"#);
-    expect("{{ x | tojson(sort_keys=true, separators=(',', ':')) }}", context,
-           r#"{"a":{},"b":[1,2.0,"é<'&>"],"n":null,"t":true}"#);
+    expect(
+        "{{ x | tojson }}",
+        context,
+        r#"{"b": [1, 2.0, "é<'&>"], "a": {}, "n": null, "t": true}"#,
+    );
+    expect(
+        "{{ x | tojson(sort_keys=true, separators=(',', ':')) }}",
+        context,
+        r#"{"a":{},"b":[1,2.0,"é<'&>"],"n":null,"t":true}"#,
+    );
     expect("{{ [1, {'k': []}] | tojson(indent=2) }}", "{}", "[\n  1,\n  {\n    \"k\": []\n  }\n]");
     expect("{{ x['b'][2] | tojson(ensure_ascii=true) }}", context, "\"\\u00e9<'&>\"");
     expect(r#"{{ "a\"b\\\n" | tojson }}"#, "{}", r#""a\"b\\\n""#);
@@ -43,25 +52,53 @@ fn tojson_writes_what_python_writes() {
 
 #[test]
 fn python_values_are_printed_as_python_prints_them() {
-    expect("{{ none }} {{ true }} {{ [1, 'a', none] }} {{ {'k': 1.5} }}", "{}",
-           "None True [1, 'a', None] {'k': 1.5}");
+    expect(
+        "{{ none }} {{ true }} {{ [1, 'a', none] }} {{ {'k': 1.5} }}",
+        "{}",
+        "None True [1, 'a', None] {'k': 1.5}",
+    );
 }
 
 #[test]
 fn python_methods_namespaces_and_loop_controls_work() {
     expect("{{ ' a b '.strip().split(' ')[-1].upper() }}", "{}", "B");
-    expect("{% for k, v in x.items() %}{{ k }}={{ v }};{% endfor %}", r#"{"x":{"z":1,"a":2}}"#, "z=1;a=2;");
-    expect("{% set ns = namespace(n=0) %}{% for i in range(9) %}{% if i == 4 %}{% break %}{% endif %}\
-            {% if i is odd %}{% continue %}{% endif %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}", "{}", "2");
-    expect("{{ messages[::-1][0] }}{{ messages[1:] | length }}", r#"{"messages":["a","b","c"]}"#, "c2");
+    expect(
+        "{% for k, v in x.items() %}{{ k }}={{ v }};{% endfor %}",
+        r#"{"x":{"z":1,"a":2}}"#,
+        "z=1;a=2;",
+    );
+    expect(
+        "{% set ns = namespace(n=0) %}{% for i in range(9) %}\
+         {% if i == 4 %}{% break %}{% endif %}{% if i is odd %}{% continue %}{% endif %}\
+         {% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}",
+        "{}",
+        "2",
+    );
+    expect(
+        "{{ messages[::-1][0] }}{{ messages[1:] | length }}",
+        r#"{"messages":["a","b","c"]}"#,
+        "c2",
+    );
     expect("{% macro f(a, b='!') %}{{ a ~ b }}{% endmacro %}{{ f('x') }}", "{}", "x!");
 }
 
 #[test]
 fn undefined_is_empty_and_absent_tools_are_none() {
-    expect("[{{ nothing }}]{% if tools is none %}no tools{% endif %}{{ add_generation_prompt }}", "{}",
-           "[]no toolsFalse");
+    expect(
+        "[{{ nothing }}]{% if tools is none %}no tools{% endif %}{{ add_generation_prompt }}",
+        "{}",
+        "[]no toolsFalse",
+    );
     assert_eq!(render("{{ a.b.c }}", "{}").unwrap_err().status, Status::Render);
+}
+
+#[test]
+fn none_and_numbers_are_not_iterable() {
+    expect(
+        "{% for x in [none, 1, true, '', [], {}, nothing] %}{{ x is iterable }} {% endfor %}",
+        "{}",
+        "False False False True True True True ",
+    );
 }
 
 #[test]
@@ -79,15 +116,21 @@ fn bos_and_eos_are_the_models_whatever_the_request_says() {
 
 #[test]
 fn raise_exception_comes_through_verbatim() {
-    let failure = render("{{ raise_exception('Roles must alternate: \"a\" {x}!') }}", "{}").unwrap_err();
-    assert_eq!((failure.status, failure.message.as_str()), (Status::Raised, "Roles must alternate: \"a\" {x}!"));
-    let nested = "{% macro f() %}{{ raise_exception('deep') }}{% endmacro %}{% for i in [1] %}{{ f() }}{% endfor %}";
+    let failure =
+        render("{{ raise_exception('Roles must alternate: \"a\" {x}!') }}", "{}").unwrap_err();
+    assert_eq!(
+        (failure.status, failure.message.as_str()),
+        (Status::Raised, "Roles must alternate: \"a\" {x}!")
+    );
+    let nested = "{% macro f() %}{{ raise_exception('deep') }}{% endmacro %}\
+                  {% for i in [1] %}{{ f() }}{% endfor %}";
     assert_eq!(render(nested, "{}").unwrap_err().message, "deep");
 }
 
 #[test]
 fn the_time_is_the_callers() {
-    let template = ChatTemplate::compile("{{ strftime_now('%d %b %Y') }}", &[], None, None).unwrap();
+    let template =
+        ChatTemplate::compile("{{ strftime_now('%d %b %Y') }}", &[], None, None).unwrap();
     assert_eq!(template.render(b"{}", 1_721_995_200).unwrap().text, "26 Jul 2024");
 }
 
@@ -111,7 +154,8 @@ fn contexts_that_are_no_json_object_are_refused() {
 fn work_is_bounded() {
     let forever = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}";
     assert_eq!(render(forever, "{}").unwrap_err().status, Status::Limit);
-    let swelling = "{% set ns = namespace(s='x') %}{% for i in range(99) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}";
+    let swelling = "{% set ns = namespace(s='x') %}{% for i in range(99) %}\
+                    {% set ns.s = ns.s ~ ns.s %}{% endfor %}";
     assert_eq!(render(swelling, "{}").unwrap_err().status, Status::Limit);
 }
 
@@ -144,7 +188,11 @@ fn source_is_bounded() {
     assert_eq!(render(&"x".repeat(SOURCE_SIZE_MAX), "{}").unwrap().len(), SOURCE_SIZE_MAX);
     let failure = render(&"x".repeat(SOURCE_SIZE_MAX + 1), "{}").unwrap_err();
     assert_eq!(failure.status, Status::Syntax);
-    assert!(failure.message.contains("131073") && failure.message.contains("131072"), "{}", failure.message);
+    assert!(
+        failure.message.contains("131073") && failure.message.contains("131072"),
+        "{}",
+        failure.message
+    );
 }
 
 #[test]
@@ -157,8 +205,10 @@ fn only_the_templates_own_control_tokens_are_left_whole() {
 
 #[test]
 fn a_token_cannot_be_put_together_from_two_parts() {
-    let source = "{% for m in messages %}{% for p in m.content %}{{ p.text | trim }}{% endfor %}<e>{% endfor %}";
-    let context = r#"{"messages":[{"content":[{"text":"x<"},{"text":"e>"},{"text":" <e "},{"text":"\n>y"}]}]}"#;
+    let source = "{% for m in messages %}{% for p in m.content %}{{ p.text | trim }}{% endfor %}\
+                  <e>{% endfor %}";
+    let context = r#"{"messages":[{"content":[{"text":"x<"},{"text":"e>"},{"text":" <e "},
+                      {"text":"\n>y"}]}]}"#;
     let rendered = render_with(source, &["<e>"], context).unwrap();
     assert_eq!(rendered.text.matches("<e>").count(), 1);
     assert_eq!(rendered.text.replace('\u{FDD0}', ""), "x<e><e>y<e>");
@@ -166,6 +216,7 @@ fn a_token_cannot_be_put_together_from_two_parts() {
 
 #[test]
 fn a_template_that_spells_json_in_ascii_keeps_the_guard_removable() {
-    let rendered = render_with("{{ x | tojson(ensure_ascii=true) }}", &["<e>"], r#"{"x":"<e>"}"#).unwrap();
+    let rendered =
+        render_with("{{ x | tojson(ensure_ascii=true) }}", &["<e>"], r#"{"x":"<e>"}"#).unwrap();
     assert_eq!(rendered.text, "\"<\u{FDD0}e>\"");
 }
