@@ -69,9 +69,6 @@ void Connection::stop() {
   asio::post(strand_, [self = shared_from_this()] { self->drop(Parting::kClose); });
 }
 
-// ---- Reading
-// --------------------------------------------------------------------------------------------------------
-
 void Connection::start_read() {
   CHECK(!reading_, "two reads at once, phase {}", static_cast<int>(phase_));
   const size_t room = in_.max_size() - in_.size();
@@ -232,9 +229,6 @@ void Connection::watch_peer_by_polling() {
     self->drop(Parting::kClose);
   });
 }
-
-// ---- Time and the end
-// -----------------------------------------------------------------------------------------------
 
 void Connection::set_deadline(Duration d) {
   deadline_ = now() + d;

@@ -25,8 +25,6 @@ std::string_view origin_form(std::string_view target) {
 
 }  // namespace
 
-// -----------------------------------------------------------------------------------------------------
-
 void Connection::dispatch() {
   Request request;
   std::string why_not;

@@ -86,7 +86,7 @@ TEST(Limits, AnEndlessHeaderTargetOrChunkExtensionIs431) {
 
 TEST(Limits, WhatIsNotARequestIs400) {
   TestServer server;
-  using namespace std::string_literals;
+  using std::string_literals::operator""s;
   const std::string bad[] = {
       "nonsense\r\n\r\n",
       "GET\r\n\r\n",
