@@ -1,5 +1,7 @@
 #include "api/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -10,21 +12,27 @@ namespace pacer::api {
 
 namespace {
 
+Error too_long(std::string message, const char* param) {
+  return Error{Code::kTooLarge, std::move(message), param};
+}
+
 // The output tokens that a prompt may have, or why it cannot have what was asked.
 Result<uint32_t> max_tokens_for(size_t prompt_tokens, const Generation& generation,
                                 const ApiContext& context) {
   const uint64_t limit = context.engine.config().max_model_len;
   if (prompt_tokens >= limit) {
-    return error(Code::kTooLarge,
-                 "the prompt has {} tokens, but the context holds {}, answer included",
-                 prompt_tokens, limit);
+    return too_long(
+        fmt::format("the prompt has {} tokens, but the context holds {}, answer included",
+                    prompt_tokens, limit),
+        generation.kind == AnswerKind::kChat ? "messages" : "prompt");
   }
   if (const auto asked = generation.options.max_tokens) {
-    if (prompt_tokens + *asked <= limit) return *asked;
-    return error(
-        Code::kTooLarge,
-        "the prompt has {} tokens and max_tokens is {}: {} tokens, but the context holds {}",
-        prompt_tokens, *asked, prompt_tokens + *asked, limit);
+    const uint64_t total = prompt_tokens + *asked;
+    if (total <= limit) return *asked;
+    return too_long(fmt::format("the prompt has {} tokens and max_tokens is {}: {} tokens, but the "
+                                "context holds {}",
+                                prompt_tokens, *asked, total, limit),
+                    "max_tokens");
   }
   const auto rest = static_cast<uint32_t>(limit - prompt_tokens);
   if (generation.kind == AnswerKind::kCompletion) return std::min(kCompletionMaxTokens, rest);

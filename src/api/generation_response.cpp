@@ -79,7 +79,10 @@ Status GenerationResponse::submit(std::vector<engine::GenerateRequest> requests)
       state_ = State::kDone;
       Error error = id.error();
       // What the engine calls invalid is a length that it can never hold.
-      if (error.code == Code::kInvalidArgument) error.code = Code::kTooLarge;
+      if (error.code == Code::kInvalidArgument) {
+        error.code = Code::kTooLarge;
+        error.param = "max_tokens";
+      }
       return error;
     }
     requests_.push_back(*id);

@@ -83,9 +83,12 @@ class BodyReader final : public nlohmann::json_sax<Json> {
 
   std::string path() const {
     std::string path;
-    for (const Frame& frame : frames_) {
+    for (size_t i = 0; i < frames_.size(); ++i) {
+      const Frame& frame = frames_[i];
       if (frame.container->is_array()) {
-        path += fmt::format("[{}]", frame.container->size());
+        // An open container is in its list already; a value that is being read is not.
+        const bool is_last = i + 1 == frames_.size();
+        path += fmt::format("[{}]", frame.container->size() - (is_last ? 0 : 1));
       } else if (!frame.key.empty()) {
         path += path.empty() ? frame.key : "." + frame.key;
       }

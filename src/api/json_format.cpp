@@ -6,43 +6,11 @@
 #include <iterator>
 #include <utility>
 
+#include "text/utf8.h"
+
 namespace pacer::api {
 
 namespace {
-
-struct Character {
-  size_t length;     // bytes
-  bool well_formed;  // else: the maximal subpart of an ill-formed sequence
-};
-
-// The character that starts at text[0], by table 3-7 of the Unicode standard.
-Character next_character(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return {1, true};
-
-  size_t tail = 0;
-  unsigned char low = 0x80, high = 0xbf;  // of the second byte
-  if (lead >= 0xc2 && lead <= 0xdf) {
-    tail = 1;
-  } else if (lead >= 0xe0 && lead <= 0xef) {
-    tail = 2;
-    if (lead == 0xe0) low = 0xa0;   // no overlong forms
-    if (lead == 0xed) high = 0x9f;  // no surrogates
-  } else if (lead >= 0xf0 && lead <= 0xf4) {
-    tail = 3;
-    if (lead == 0xf0) low = 0x90;
-    if (lead == 0xf4) high = 0x8f;  // nothing above U+10FFFF
-  } else {
-    return {1, false};
-  }
-  for (size_t i = 1; i <= tail; ++i) {
-    if (i >= text.size() || byte(i) < low || byte(i) > high) return {i, false};
-    low = 0x80;
-    high = 0xbf;
-  }
-  return {tail + 1, true};
-}
 
 void append_escaped(std::string& out, unsigned char c) {
   switch (c) {
@@ -83,35 +51,35 @@ constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
 }  // namespace
 
-void append_json_string(std::string& out, std::string_view text) {
+void append_json_string(std::string& out, std::string_view in) {
   out += '"';
   size_t i = 0;
-  while (i < text.size()) {
+  while (i < in.size()) {
     // The common case first: a run of plain ASCII is copied at once.
     size_t end = i;
-    while (end < text.size() && static_cast<unsigned char>(text[end]) < 0x80 &&
-           !needs_escape(static_cast<unsigned char>(text[end]))) {
+    while (end < in.size() && static_cast<unsigned char>(in[end]) < 0x80 &&
+           !needs_escape(static_cast<unsigned char>(in[end]))) {
       ++end;
     }
-    out.append(text, i, end - i);
+    out.append(in, i, end - i);
     i = end;
-    if (i == text.size()) break;
+    if (i == in.size()) break;
 
-    if (const auto c = static_cast<unsigned char>(text[i]); c < 0x80) {
+    if (const auto c = static_cast<unsigned char>(in[i]); c < 0x80) {
       append_escaped(out, c);
       ++i;
       continue;
     }
-    const Character character = next_character(text.substr(i));
-    const std::string_view bytes = text.substr(i, character.length);
-    if (!character.well_formed) {
+    const text::Utf8Unit unit = text::next_utf8(in.substr(i));
+    const std::string_view bytes = in.substr(i, unit.size);
+    if (unit.kind != text::Utf8Unit::Kind::kCharacter) {
       out += kReplacement;
     } else if (const char* escape = line_separator_escape(bytes)) {
       out += escape;
     } else {
       out += bytes;
     }
-    i += character.length;
+    i += unit.size;
   }
   out += '"';
 }
@@ -142,37 +110,28 @@ void append_json_ids(std::string& out, std::span<const TokenId> ids) {
 std::string token_text(std::string_view bytes) {
   std::string out;
   while (!bytes.empty()) {
-    const Character character = next_character(bytes);
-    for (size_t i = 0; i < character.length; ++i) {
-      if (character.well_formed) {
-        out += bytes[i];
+    const text::Utf8Unit unit = text::next_utf8(bytes);
+    for (const char c : bytes.substr(0, unit.size)) {
+      if (unit.kind == text::Utf8Unit::Kind::kCharacter) {
+        out += c;
       } else {
-        fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(bytes[i]));
+        fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
       }
     }
-    bytes.remove_prefix(character.length);
+    bytes.remove_prefix(unit.size);
   }
   return out;
 }
 
-bool is_valid_utf8(std::string_view text) {
-  while (!text.empty()) {
-    const Character character = next_character(text);
-    if (!character.well_formed) return false;
-    text.remove_prefix(character.length);
-  }
-  return true;
-}
-
-std::string shortened(std::string_view text, size_t max_bytes) {
-  if (text.size() <= max_bytes) return std::string(text);
+std::string shortened(std::string_view in, size_t max_bytes) {
+  if (in.size() <= max_bytes) return std::string(in);
   size_t end = 0;
   while (true) {
-    const size_t length = next_character(text.substr(end)).length;
-    if (end + length > max_bytes) break;
-    end += length;
+    const size_t size = text::next_utf8(in.substr(end)).size;
+    if (end + size > max_bytes) break;
+    end += size;
   }
-  return std::string(text.substr(0, end)) + "...";
+  return std::string(in.substr(0, end)) + "...";
 }
 
 http::Response json_response(int status, std::string body) {

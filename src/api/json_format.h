@@ -27,7 +27,6 @@ void append_json_ids(std::string& out, std::span<const TokenId> ids);
 
 // A token's bytes as readable text: what is well-formed UTF-8 as it is, any other byte as \xf0.
 std::string token_text(std::string_view bytes);
-bool is_valid_utf8(std::string_view text);
 
 // At most max_bytes of text, cut between characters, with "..." where something was cut.
 std::string shortened(std::string_view text, size_t max_bytes);

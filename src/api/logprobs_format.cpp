@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/json_format.h"
+#include "text/utf8.h"
 
 namespace pacer::api {
 
@@ -31,7 +32,7 @@ void append_chat_token(std::string& out, std::string_view bytes, float logprob) 
 
 // Completions know a token only by its text; half a character is told apart as OpenAI does it.
 std::string completion_token(std::string_view bytes) {
-  return is_valid_utf8(bytes) ? std::string(bytes) : "bytes:" + token_text(bytes);
+  return text::is_valid_utf8(bytes) ? std::string(bytes) : "bytes:" + token_text(bytes);
 }
 
 size_t character_count(std::string_view utf8) {

@@ -134,14 +134,15 @@ void add_template_kwargs(Fields& fields, Json& chat) {
 
 // Fails a text that has too many bytes even if each token were the longest of the vocabulary:
 // tokenising it would only burn time.
-Status check_text_may_fit(std::string_view text, const ApiContext& context) {
+Status check_text_may_fit(std::string_view text, std::string name, const ApiContext& context) {
   const size_t tokens_min = div_ceil<size_t>(text.size(), context.token_bytes_max);
   const size_t limit = context.engine.config().max_model_len;
   if (tokens_min < limit) return Ok{};
   context.metrics.on_rejected(metrics::RejectedReason::kTooLong);
-  return error(Code::kTooLarge,
-               "the prompt has {} bytes, at least {} tokens, but the context holds {}", text.size(),
-               tokens_min, limit);
+  return Error{Code::kTooLarge,
+               fmt::format("the prompt has {} bytes, at least {} tokens, but the context holds {}",
+                           text.size(), tokens_min, limit),
+               std::move(name)};
 }
 
 Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::string& name,
@@ -149,7 +150,7 @@ Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::strin
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     if (text.empty()) return invalid(name, fmt::format("'{}' is empty", name));
-    TRY(check_text_may_fit(text, context));
+    TRY(check_text_may_fit(text, name, context));
     std::vector<TokenId> tokens = context.tokenizer.encode(text);
     if (tokens.empty()) return invalid(name, fmt::format("'{}' has no tokens", name));
     return tokens;
@@ -201,7 +202,7 @@ Result<std::vector<TokenId>> encode_chat(const Json& chat, const ApiContext& con
     return error;
   }
   TRY(check_text_may_fit(rendered->guard.empty() ? rendered->text : rendered->plain_text(),
-                         context));
+                         "messages", context));
   std::vector<TokenId> tokens = text::encode_chat(context.tokenizer, *rendered);
   if (tokens.empty()) {
     return invalid("messages", "the model's chat template makes an empty prompt of 'messages'");
