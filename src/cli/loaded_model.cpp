@@ -64,7 +64,8 @@ Status start_engine(const ModelOptions& options, LoadedModel& loaded) {
                                   blocks * kv::kBlockTokens));
   ASSIGN_OR_RETURN(auto policy, sched::make_policy(options.policy));
   ASSIGN_OR_RETURN(loaded.executor,
-                   runner::ModelExecutor::create(*loaded.model, *loaded.pool, blocks));
+                   runner::ModelExecutor::create(*loaded.model, *loaded.pool, blocks,
+                                                 loaded.tokenizer->vocabulary_size()));
   loaded.metrics = std::make_unique<metrics::EngineMetrics>(loaded.name, context, blocks, kVersion);
   auto scheduler = std::make_unique<sched::Scheduler>(
       sched::SchedulerConfig{.step_tokens_max = options.step_tokens_max,

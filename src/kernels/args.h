@@ -1,5 +1,6 @@
-// The plain-data arguments of every kernel. With peak_loops.h the only header from outside that kernels/<isa>/ includes:
-// no std templates, so that nothing compiled for a wide ISA can be picked by the linker for baseline code.
+// The plain-data arguments of every kernel. With peak_loops.h the only header from outside that
+// kernels/<isa>/ includes: no std templates, so that nothing compiled for a wide ISA can be picked
+// by the linker for baseline code.
 #pragma once
 
 #include <stddef.h>
@@ -25,32 +26,37 @@ struct Activations {
   const float* f32;      // [rows][columns]
   const int8_t* values;  // [rows][columns], in [-127, 127]
   const float* scales;   // [rows][columns / 32]: x is about scale * value; scale = max|x| / 127
-  const float* sums;     // [rows][columns / 32]: scale * (sum of the block's values), for formats with an offset
+  const float* sums;  // [rows][columns / 32]: scale * (sum of the block's values), for formats with
+                      // an offset
 };
 
-// Repacks rows [row_begin, row_end) of a matrix from GGUF blocks into the tier's layout. row_begin is a multiple of
-// kRowGroup, and row_end is one or equals rows. Rows of the last group that do not exist are packed as zeros.
+// Repacks rows [row_begin, row_end) of a matrix from GGUF blocks into the tier's layout. row_begin
+// is a multiple of kRowGroup, and row_end is one or equals rows. Rows of the last group that do not
+// exist are packed as zeros.
 struct PackArgs {
   WeightFormat format;
-  const void* source;    // all GGUF rows of the matrix from row 0, back to back, no alignment promised
+  const void*
+      source;  // all GGUF rows of the matrix from row 0, back to back, no alignment promised
   uint32_t rows;
   uint32_t columns;
   uint32_t row_begin;
   uint32_t row_end;
-  void* packed;          // start of the whole packed matrix, 64-byte aligned
+  void* packed;  // start of the whole packed matrix, 64-byte aligned
 };
 
 // out[m][n] = dot(x row m, weight row n) for every row m of x and n in [row_begin, row_end).
-// The result for (m, n) depends on x row m and weight row n alone: not on the other rows, nor on how rows are tiled.
+// The result for (m, n) depends on x row m and weight row n alone: not on the other rows, nor on
+// how rows are tiled.
 struct GemmArgs {
   WeightFormat format;
   const void* packed;
-  uint32_t rows;         // of the whole weight matrix
+  uint32_t rows;  // of the whole weight matrix
   Activations x;
   float* out;
-  size_t out_stride;     // floats between rows of out
-  uint32_t row_begin;    // weight rows; a multiple of kRowGroup
-  uint32_t row_end;      // a multiple of kRowGroup, or rows
+  size_t out_stride;        // floats between rows of out
+  uint32_t row_begin;       // weight rows; a multiple of kRowGroup
+  uint32_t row_end;         // a multiple of kRowGroup, or rows
+  bool accumulate = false;  // add to what out holds, instead of replacing it
 };
 
 // Rotary embedding of `heads` heads at one position. Source: Su et al., "RoFormer", 2021.
@@ -59,44 +65,47 @@ enum class RopePairing : uint8_t {
   kHalves,    // (x[i], x[i + dims/2]): NeoX style
 };
 struct RopeArgs {
-  float* x;              // [heads][head_dim]
+  float* x;  // [heads][head_dim]
   uint32_t heads;
   uint32_t head_dim;
-  uint32_t dims;         // the first `dims` values of each head are rotated; even
+  uint32_t dims;  // the first `dims` values of each head are rotated; even
   RopePairing pairing;
-  const float* cos;      // [dims / 2] at this position
+  const float* cos;  // [dims / 2] at this position
   const float* sin;
 };
 
 // One KV block of one layer holds kKvBlockTokens tokens of every kv head, f16:
 //   [kv_head][ K: head_dim x 16 tokens (transposed) | V: 16 tokens x head_dim ]
-// so a (block, kv head) is 2 * 16 * head_dim contiguous values, and scores of 16 tokens need no horizontal sums.
+// so a (block, kv head) is 2 * 16 * head_dim contiguous values, and scores of 16 tokens need no
+// horizontal sums.
 struct StoreKvArgs {
-  const float* k;        // [kv_heads][head_dim], rotated
-  const float* v;        // [kv_heads][head_dim]
+  const float* k;  // [kv_heads][head_dim], rotated
+  const float* v;  // [kv_heads][head_dim]
   uint32_t kv_heads;
   uint32_t head_dim;
-  uint16_t* block;       // this layer's part of the token's block
-  uint32_t slot;         // token within the block, < kKvBlockTokens
+  uint16_t* block;  // this layer's part of the token's block
+  uint32_t slot;    // token within the block, < kKvBlockTokens
 };
 
 // Causal attention of a run of query tokens of one sequence, for the query heads of one kv head.
-// Query token t (0-based) stands at position first_position + t and attends to positions 0 .. first_position + t.
-// Online softmax over the paged KV (Milakov, Gimelshein 2018; Kwon et al., "PagedAttention", 2023).
+// Query token t (0-based) stands at position first_position + t and attends to positions 0 ..
+// first_position + t. Online softmax over the paged KV (Milakov, Gimelshein 2018; Kwon et al.,
+// "PagedAttention", 2023).
 struct AttendArgs {
-  const float* q;        // token t, head h of the group: q + t * q_stride + h * head_dim
-  size_t q_stride;       // floats
-  float* out;            // the same shape with out_stride
+  const float* q;   // token t, head h of the group: q + t * q_stride + h * head_dim
+  size_t q_stride;  // floats
+  float* out;       // the same shape with out_stride
   size_t out_stride;
   uint32_t tokens;
-  uint32_t group;        // query heads that share this kv head
-  uint32_t head_dim;     // a multiple of 8, at most 256
+  uint32_t group;     // query heads that share this kv head
+  uint32_t head_dim;  // a multiple of 8, at most 256
   uint32_t first_position;
-  float scale;           // usually 1 / sqrt(head_dim)
-  const uint16_t* kv;    // this layer and kv head within block 0
-  size_t block_stride;   // f16 values from one block id to the next
+  float scale;                  // usually 1 / sqrt(head_dim)
+  const uint16_t* kv;           // this layer and kv head within block 0
+  size_t block_stride;          // f16 values from one block id to the next
   const uint32_t* block_table;  // [ceil((first_position + tokens) / 16)]
-  float* scratch;        // at least attend_scratch_floats(args) floats, 64-byte aligned, this worker's own
+  float*
+      scratch;  // at least attend_scratch_floats(args) floats, 64-byte aligned, this worker's own
 };
 
 }  // namespace pacer::kernels

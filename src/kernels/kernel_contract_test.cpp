@@ -311,6 +311,25 @@ TEST_P(KernelContract, GemmWritesItsRowRangeAndNothingElse) {
   }
 }
 
+TEST_P(KernelContract, AccumulatingAddsToWhatIsThere) {
+  for (WeightFormat format : kFormats) {
+    SCOPED_TRACE(testing::Message() << name_of(format) << ", seed 23");
+    Rng rng(23);
+    const GgufMatrix matrix = random_matrix(format, 21, 96, rng);
+    const PackedMatrix packed(kernels(), matrix);
+    const ActivationRows x(kernels(), 7, 96, random_floats(rng, 7 * 96));
+    const std::vector<float> once = multiply(packed, matrix, x);
+    std::vector<float> out(once.size());
+    for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(i);
+    kernels().gemm({matrix.format, packed.data(), matrix.rows, x.view(kind(format), 0, 7),
+                    out.data(), matrix.rows, 0, matrix.rows, /*accumulate=*/true});
+    for (size_t i = 0; i < out.size(); ++i) {
+      // The same products, added to a start of up to 147 instead of 0: some 100 more roundings.
+      ASSERT_NEAR(out[i], static_cast<float>(i) + once[i], 100 * kRounding * (200 + 100)) << i;
+    }
+  }
+}
+
 TEST_P(KernelContract, UnpackedRowsAreTheDequantisedGgufRows) {
   for (WeightFormat format : kFormats) {
     SCOPED_TRACE(name_of(format) + ", seed 4");

@@ -8,13 +8,34 @@
 
 namespace pacer::model {
 
+ActivationBuffer::Plane::Plane(size_t values_count)
+    : values(values_count),
+      scales(values_count / kernels::kQuantBlock + 1),
+      sums(values_count / kernels::kQuantBlock + 1) {}
+
+void ActivationBuffer::Plane::quantise_row(const kernels::KernelTable& kernels, const float* x,
+                                           uint32_t row, uint32_t columns) {
+  const size_t block = size_t{row} * (columns / kernels::kQuantBlock);
+  kernels.quantize_q8(x, columns, values.get() + size_t{row} * columns, scales.get() + block,
+                      sums.get() + block);
+}
+
+kernels::Activations ActivationBuffer::Plane::view(uint32_t rows, uint32_t columns) const {
+  return {.rows = rows,
+          .columns = columns,
+          .f32 = nullptr,
+          .values = values.get(),
+          .scales = scales.get(),
+          .sums = sums.get()};
+}
+
 ActivationBuffer::ActivationBuffer(uint32_t rows_max, uint32_t columns_max)
     : rows_max_(rows_max),
       columns_max_(columns_max),
       f32_(size_t{rows_max} * columns_max),
-      values_(size_t{rows_max} * columns_max),
-      scales_(size_t{rows_max} * div_ceil(columns_max, kernels::kQuantBlock)),
-      sums_(size_t{rows_max} * div_ceil(columns_max, kernels::kQuantBlock)) {}
+      rest_(size_t{rows_max} * columns_max),
+      first_(size_t{rows_max} * columns_max),
+      second_(size_t{rows_max} * columns_max) {}
 
 void ActivationBuffer::reset(const kernels::KernelTable& kernels, uint32_t rows, uint32_t columns,
                              std::span<const Linear* const> consumers) {
@@ -22,40 +43,49 @@ void ActivationBuffer::reset(const kernels::KernelTable& kernels, uint32_t rows,
         rows, columns, rows_max_, columns_max_);
   rows_ = rows;
   columns_ = columns;
-  wants_q8_ = false;
+  wants_q8_ = wants_rest_ = false;
   for (const Linear* consumer : consumers) {
     CHECK(consumer->columns == columns, "{} activations for a matrix of {} columns", columns,
           consumer->columns);
-    if (kernels.activation_kind[static_cast<size_t>(consumer->format)] ==
-        kernels::ActivationKind::kQ8) {
-      wants_q8_ = true;
-    }
+    const bool q8 = kernels.activation_kind[static_cast<size_t>(consumer->format)] ==
+                    kernels::ActivationKind::kQ8;
+    wants_q8_ |= q8;
+    wants_rest_ |= q8 && consumer->precision == Precision::kInt16;
   }
 }
 
 void ActivationBuffer::finish_row(const kernels::KernelTable& kernels, uint32_t row) {
   if (!wants_q8_) return;
-  const size_t block = size_t{row} * (columns_ / kernels::kQuantBlock);
-  kernels.quantize_q8(f32_row(row), columns_, values_.get() + size_t{row} * columns_,
-                      scales_.get() + block, sums_.get() + block);
+  const float* x = f32_row(row);
+  first_.quantise_row(kernels, x, row, columns_);
+  if (!wants_rest_) return;
+
+  const int8_t* values = first_.values.get() + size_t{row} * columns_;
+  const float* scales = first_.scales.get() + size_t{row} * (columns_ / kernels::kQuantBlock);
+  float* rest = rest_.get() + size_t{row} * columns_;
+  for (uint32_t i = 0; i < columns_; ++i) {
+    rest[i] = x[i] - scales[i / kernels::kQuantBlock] * static_cast<float>(values[i]);
+  }
+  second_.quantise_row(kernels, rest, row, columns_);
 }
 
-kernels::Activations ActivationBuffer::view(kernels::ActivationKind kind) const {
-  kernels::Activations view{.rows = rows_,
-                            .columns = columns_,
-                            .f32 = nullptr,
-                            .values = nullptr,
-                            .scales = nullptr,
-                            .sums = nullptr};
-  if (kind == kernels::ActivationKind::kF32) {
-    view.f32 = f32_.get();
-  } else {
-    CHECK(wants_q8_, "int8 activations were not prepared");
-    view.values = values_.get();
-    view.scales = scales_.get();
-    view.sums = sums_.get();
-  }
-  return view;
+kernels::Activations ActivationBuffer::f32() const {
+  return {.rows = rows_,
+          .columns = columns_,
+          .f32 = f32_.get(),
+          .values = nullptr,
+          .scales = nullptr,
+          .sums = nullptr};
+}
+
+kernels::Activations ActivationBuffer::q8() const {
+  CHECK(wants_q8_, "int8 activations were not prepared");
+  return first_.view(rows_, columns_);
+}
+
+kernels::Activations ActivationBuffer::q8_rest() const {
+  CHECK(wants_rest_, "the second plane of int8 activations was not prepared");
+  return second_.view(rows_, columns_);
 }
 
 Workspace::Workspace(const ModelConfig& config, BatchLimits limits,

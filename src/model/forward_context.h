@@ -40,7 +40,8 @@ class Scratch {
 };
 
 // Activations of a batch on their way into matrices: f32, and int8 blocks if one of the matrices
-// wants those.
+// wants those; a second plane of int8 blocks for what the first left, if one wants
+// Precision::kInt16.
 class ActivationBuffer {
  public:
   ActivationBuffer(uint32_t rows_max, uint32_t columns_max);
@@ -49,19 +50,32 @@ class ActivationBuffer {
   void reset(const kernels::KernelTable& kernels, uint32_t rows, uint32_t columns,
              std::span<const Linear* const> consumers);
   float* f32_row(uint32_t row) { return f32_.get() + size_t{row} * columns_; }
-  // f32_row(row) is written: makes the int8 form of it, if a consumer wants that.
+  // f32_row(row) is written: makes the int8 forms of it that consumers want.
   void finish_row(const kernels::KernelTable& kernels, uint32_t row);
 
-  kernels::Activations view(kernels::ActivationKind kind) const;
+  kernels::Activations f32() const;
+  kernels::Activations q8() const;       // the first plane
+  kernels::Activations q8_rest() const;  // the second: x - first plane
 
  private:
+  struct Plane {
+    explicit Plane(size_t values_count);
+    void quantise_row(const kernels::KernelTable& kernels, const float* x, uint32_t row,
+                      uint32_t columns);
+    kernels::Activations view(uint32_t rows, uint32_t columns) const;
+
+    Scratch<int8_t> values;  // [rows][columns]
+    Scratch<float> scales;   // [rows][columns / 32]
+    Scratch<float> sums;     // [rows][columns / 32]
+  };
+
   uint32_t rows_max_, columns_max_;
   uint32_t rows_ = 0, columns_ = 0;
   bool wants_q8_ = false;
-  Scratch<float> f32_;      // [rows][columns]
-  Scratch<int8_t> values_;  // [rows][columns]
-  Scratch<float> scales_;   // [rows][columns / 32]
-  Scratch<float> sums_;     // [rows][columns / 32]
+  bool wants_rest_ = false;
+  Scratch<float> f32_;   // [rows][columns]
+  Scratch<float> rest_;  // [rows][columns]: x minus what the first plane holds of it
+  Plane first_, second_;
 };
 
 // Where layers put what they compute; T = limits.tokens.

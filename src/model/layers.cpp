@@ -118,6 +118,28 @@ uint32_t tile_rows(uint32_t weight_rows_total, uint32_t columns, uint32_t rows, 
   return round_up(std::max(by_work, by_balance), kernels::kRowGroup);
 }
 
+// Rows [begin, end) of a product, in the forms of the activations that tier and matrix want.
+void multiply_rows(ForwardContext& ctx, const Product& product, uint32_t begin, uint32_t end) {
+  const Linear& matrix = *product.matrix;
+  const bool q8 = ctx.kernels.activation_kind[static_cast<size_t>(matrix.format)] ==
+                  kernels::ActivationKind::kQ8;
+  const ActivationBuffer& activations = ctx.work.activations;
+  kernels::GemmArgs args{.format = matrix.format,
+                         .packed = matrix.packed,
+                         .rows = matrix.rows,
+                         .x = q8 ? activations.q8() : activations.f32(),
+                         .out = product.out,
+                         .out_stride = matrix.rows,
+                         .row_begin = begin,
+                         .row_end = end};
+  ctx.kernels.gemm(args);
+  if (q8 && matrix.precision == Precision::kInt16) {
+    args.x = activations.q8_rest();
+    args.accumulate = true;
+    ctx.kernels.gemm(args);
+  }
+}
+
 }  // namespace
 
 void multiply(ForwardContext& ctx, uint32_t rows, std::initializer_list<Product> products) {
@@ -131,18 +153,10 @@ void multiply(ForwardContext& ctx, uint32_t rows, std::initializer_list<Product>
 
   ctx.pool.parallel_for(tiles, [&](uint32_t index, uint32_t) {
     const Product* product = products.begin();
-    while (index >= div_ceil(product->matrix->rows, tile))
+    while (index >= div_ceil(product->matrix->rows, tile)) {
       index -= div_ceil((product++)->matrix->rows, tile);
-    const Linear& matrix = *product->matrix;
-    const auto kind = ctx.kernels.activation_kind[static_cast<size_t>(matrix.format)];
-    ctx.kernels.gemm({.format = matrix.format,
-                      .packed = matrix.packed,
-                      .rows = matrix.rows,
-                      .x = ctx.work.activations.view(kind),
-                      .out = product->out,
-                      .out_stride = matrix.rows,
-                      .row_begin = index * tile,
-                      .row_end = std::min((index + 1) * tile, matrix.rows)});
+    }
+    multiply_rows(ctx, *product, index * tile, std::min((index + 1) * tile, product->matrix->rows));
   });
 }
 

@@ -41,7 +41,7 @@ size_t WeightLoader::reserve(size_t bytes) {
 }
 
 Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32_t columns,
-                                  Linear* out) {
+                                  Linear* out, Precision precision) {
   ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows}));
   ASSIGN_OR_RETURN(out->format, kernels::weight_format(tensor->dtype));
   if (columns % kernels::kQuantBlock != 0) {
@@ -50,6 +50,7 @@ Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32
   }
   out->rows = rows;
   out->columns = columns;
+  out->precision = precision;
   matrices_.push_back({tensor, out, reserve(kernels_.packed_bytes(out->format, rows, columns))});
   return Ok{};
 }

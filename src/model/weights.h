@@ -20,12 +20,19 @@
 
 namespace pacer::model {
 
+// How finely activations are rounded where a tier multiplies in integers.
+enum class Precision : uint8_t {
+  kInt8,   // one int8 plane
+  kInt16,  // two: the second holds what the first left; twice the multiplications
+};
+
 // y = W x, with W [rows][columns] in the tier's layout.
 struct Linear {
   kernels::WeightFormat format{};
   uint32_t rows = 0;
   uint32_t columns = 0;
   const std::byte* packed = nullptr;
+  Precision precision = Precision::kInt8;
 };
 
 class WeightLoader {
@@ -35,7 +42,8 @@ class WeightLoader {
   bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
 
   // *out is complete once finish() has run, and must not move until then.
-  Status claim_matrix(const std::string& name, uint32_t rows, uint32_t columns, Linear* out);
+  Status claim_matrix(const std::string& name, uint32_t rows, uint32_t columns, Linear* out,
+                      Precision precision = Precision::kInt8);
   Status claim_vector(const std::string& name, uint32_t size, const float** out);
 
   // Packs everything claimed. The buffer must outlive what was claimed.

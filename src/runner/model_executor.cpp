@@ -19,23 +19,27 @@ Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_
 
 Result<std::unique_ptr<ModelExecutor>> ModelExecutor::create(model::Model& model,
                                                              sys::ThreadPool& pool,
-                                                             uint32_t kv_blocks) {
+                                                             uint32_t kv_blocks,
+                                                             uint32_t token_count) {
+  CHECK(token_count > 0 && token_count <= model.config().vocabulary,
+        "{} tokens to choose from {} logits", token_count, model.config().vocabulary);
   ASSIGN_OR_RETURN(
       sys::HugeBuffer memory,
       sys::HugeBuffer::allocate(kv_blocks * model.kv_shape().block_bytes(), "the KV cache"));
   return std::unique_ptr<ModelExecutor>(
-      new ModelExecutor(model, pool, kv_blocks, std::move(memory)));
+      new ModelExecutor(model, pool, kv_blocks, token_count, std::move(memory)));
 }
 
 ModelExecutor::ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_t kv_blocks,
-                             sys::HugeBuffer kv_memory)
+                             uint32_t token_count, sys::HugeBuffer kv_memory)
     : model_(model),
       pool_(pool),
+      token_count_(token_count),
       kv_memory_(std::move(kv_memory)),
       kv_(model.kv_shape(), kv_blocks, {kv_memory_.data(), kv_memory_.size()}),
       logits_(size_t{model.limits().logit_rows} * model.config().vocabulary) {
   for (uint32_t i = 0; i < pool.thread_count(); ++i)
-    samplers_.emplace_back(model.kernels(), model.config().vocabulary);
+    samplers_.emplace_back(model.kernels(), token_count);
 }
 
 Result<sched::StepResult> ModelExecutor::run(std::span<const sched::StepItem> items) {
@@ -73,7 +77,7 @@ sched::StepResult ModelExecutor::sample(std::span<const sched::StepItem> items) 
   const uint32_t vocabulary = model_.config().vocabulary;
   pool_.parallel_for(static_cast<uint32_t>(sampled.size()), [&](uint32_t row, uint32_t worker) {
     const sched::Sequence& seq = *sampled[row];
-    const std::span<const float> logits(logits_.get() + size_t{row} * vocabulary, vocabulary);
+    const std::span<const float> logits(logits_.get() + size_t{row} * vocabulary, token_count_);
     result.tokens[row] = samplers_[worker].sample(logits, seq.sampling, seq.output_length());
   });
   return result;

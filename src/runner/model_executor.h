@@ -23,19 +23,22 @@ Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_
 class ModelExecutor final : public sched::Executor {
  public:
   // model and pool outlive the executor.
+  // token_count: tokens that the tokenizer knows; a padded embedding has more, which are never
+  // chosen.
   static Result<std::unique_ptr<ModelExecutor>> create(model::Model& model, sys::ThreadPool& pool,
-                                                       uint32_t kv_blocks);
+                                                       uint32_t kv_blocks, uint32_t token_count);
 
   Result<sched::StepResult> run(std::span<const sched::StepItem> items) override;
 
  private:
   ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_t kv_blocks,
-                sys::HugeBuffer kv_memory);
+                uint32_t token_count, sys::HugeBuffer kv_memory);
   void build_batch(std::span<const sched::StepItem> items);
   sched::StepResult sample(std::span<const sched::StepItem> items);
 
   model::Model& model_;
   sys::ThreadPool& pool_;
+  uint32_t token_count_;
   sys::HugeBuffer kv_memory_;
   kv::Storage kv_;
   std::vector<sampling::Sampler> samplers_;  // one per worker

@@ -69,7 +69,7 @@ std::vector<Answer> run(const gguf::File& file, const kernels::KernelTable& kern
   auto model = model::Model::load(
       file, kernels, pool, {.tokens = config.step_tokens_max, .logit_rows = config.running_max});
   CHECK(model.ok(), "{}", model.error().message);
-  auto executor = ModelExecutor::create(**model, pool, config.block_count);
+  auto executor = ModelExecutor::create(**model, pool, config.block_count, kVocabulary);
   CHECK(executor.ok(), "{}", executor.error().message);
   sched::Scheduler scheduler(config, *sched::make_policy("fcfs"));
   for (size_t i = 0; i < requests.size(); ++i) {

@@ -42,12 +42,15 @@ struct BF16 {
 
 template <class Format, uint32_t kRows>
 void multiply_group(const uint8_t* weights, const float* x, uint32_t columns, float* out,
-                    size_t out_stride, uint32_t lanes) {
+                    size_t out_stride, uint32_t lanes, bool accumulate) {
   constexpr uint32_t kColumnBytes = kRowGroup * Format::kValueBytes;
   __m256 low[kRows];
   __m256 high[kRows];
 #pragma GCC unroll 8
-  for (uint32_t r = 0; r < kRows; ++r) low[r] = high[r] = _mm256_setzero_ps();
+  for (uint32_t r = 0; r < kRows; ++r) {
+    low[r] = high[r] = _mm256_setzero_ps();
+    if (accumulate) load_lanes(out + r * out_stride, lanes, &low[r], &high[r]);
+  }
 
   const uint8_t* column = weights;
   for (uint32_t k = 0; k < columns; ++k, column += kColumnBytes) {
@@ -64,28 +67,26 @@ void multiply_group(const uint8_t* weights, const float* x, uint32_t columns, fl
 
 #pragma GCC unroll 8
   for (uint32_t r = 0; r < kRows; ++r) {
-    float* to = out + r * out_stride;
-    _mm256_maskstore_ps(to, first_lanes(lanes < 8 ? lanes : 8), low[r]);
-    if (lanes > 8) _mm256_maskstore_ps(to + 8, first_lanes(lanes - 8), high[r]);
+    store_lanes(out + r * out_stride, lanes, low[r], high[r]);
   }
 }
 
 template <class Format>
 void multiply_group_rows(uint32_t rows, const uint8_t* weights, const float* x, uint32_t columns,
-                         float* out, size_t out_stride, uint32_t lanes) {
+                         float* out, size_t out_stride, uint32_t lanes, bool accumulate) {
   switch (rows) {
     case 1:
-      return multiply_group<Format, 1>(weights, x, columns, out, out_stride, lanes);
+      return multiply_group<Format, 1>(weights, x, columns, out, out_stride, lanes, accumulate);
     case 2:
-      return multiply_group<Format, 2>(weights, x, columns, out, out_stride, lanes);
+      return multiply_group<Format, 2>(weights, x, columns, out, out_stride, lanes, accumulate);
     case 3:
-      return multiply_group<Format, 3>(weights, x, columns, out, out_stride, lanes);
+      return multiply_group<Format, 3>(weights, x, columns, out, out_stride, lanes, accumulate);
     case 4:
-      return multiply_group<Format, 4>(weights, x, columns, out, out_stride, lanes);
+      return multiply_group<Format, 4>(weights, x, columns, out, out_stride, lanes, accumulate);
     case 5:
-      return multiply_group<Format, 5>(weights, x, columns, out, out_stride, lanes);
+      return multiply_group<Format, 5>(weights, x, columns, out, out_stride, lanes, accumulate);
     default:
-      return multiply_group<Format, 6>(weights, x, columns, out, out_stride, lanes);
+      return multiply_group<Format, 6>(weights, x, columns, out, out_stride, lanes, accumulate);
   }
 }
 
@@ -100,7 +101,7 @@ void multiply_stretch(const GemmArgs& args, uint32_t begin, uint32_t end) {
       const uint32_t lanes = end - n < kRowGroup ? end - n : (uint32_t)kRowGroup;
       multiply_group_rows<Format>(rows, group, args.x.f32 + (size_t)m * args.x.columns,
                                   args.x.columns, args.out + m * args.out_stride + n,
-                                  args.out_stride, lanes);
+                                  args.out_stride, lanes, args.accumulate);
     }
     m += rows;
   }

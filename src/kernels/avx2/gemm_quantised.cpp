@@ -90,22 +90,6 @@ PACER_INLINE void multiply_half(const GroupTask& task, uint32_t half, uint32_t f
   for (uint32_t r = 0; r < kRows; ++r) totals[r] = total[r];
 }
 
-// 16 results of one activation row; only the lanes that exist are touched.
-PACER_INLINE void load_lanes(const float* out, uint32_t lanes, __m256* low, __m256* high) {
-  *low = _mm256_maskload_ps(out, first_lanes(lanes < 8 ? lanes : 8));
-  *high = lanes > 8 ? _mm256_maskload_ps(out + 8, first_lanes(lanes - 8)) : _mm256_setzero_ps();
-}
-
-PACER_INLINE void store_lanes(float* out, uint32_t lanes, __m256 low, __m256 high) {
-  if (lanes == kRowGroup) {
-    _mm256_storeu_ps(out, low);
-    _mm256_storeu_ps(out + 8, high);
-    return;
-  }
-  _mm256_maskstore_ps(out, first_lanes(lanes < 8 ? lanes : 8), low);
-  if (lanes > 8) _mm256_maskstore_ps(out + 8, first_lanes(lanes - 8), high);
-}
-
 template <class Format, uint32_t kRows>
 void multiply_group(const GroupTask& task) {
   __m256 low[kRows];
@@ -156,7 +140,7 @@ void multiply_panel(const GemmArgs& args, const Panel& x, uint32_t m, uint32_t r
     task.out = args.out + m * args.out_stride + n;
     task.out_stride = args.out_stride;
     task.lanes = end - n < kRowGroup ? end - n : (uint32_t)kRowGroup;
-    task.first = first_block == 0;
+    task.first = first_block == 0 && !args.accumulate;
     multiply_group_rows<Format>(rows, task);
   }
 }

@@ -74,4 +74,20 @@ static inline __m256 exp2_f32(__m256 x) {
   return _mm256_andnot_ps(too_low, exp_scaled(r, n));
 }
 
+// 16 results of one activation row; only the lanes that exist are touched.
+static inline void load_lanes(const float* out, uint32_t lanes, __m256* low, __m256* high) {
+  *low = _mm256_maskload_ps(out, first_lanes(lanes < 8 ? lanes : 8));
+  *high = lanes > 8 ? _mm256_maskload_ps(out + 8, first_lanes(lanes - 8)) : _mm256_setzero_ps();
+}
+
+static inline void store_lanes(float* out, uint32_t lanes, __m256 low, __m256 high) {
+  if (lanes == kRowGroup) {
+    _mm256_storeu_ps(out, low);
+    _mm256_storeu_ps(out + 8, high);
+    return;
+  }
+  _mm256_maskstore_ps(out, first_lanes(lanes < 8 ? lanes : 8), low);
+  if (lanes > 8) _mm256_maskstore_ps(out + 8, first_lanes(lanes - 8), high);
+}
+
 }  // namespace pacer::kernels::avx2

@@ -83,7 +83,8 @@ void add_chunk(const GemmArgs& args, uint32_t n, uint32_t row_count, uint32_t k,
     } else {
       for (uint32_t r = 0; r < row_count; ++r) dots<1>(x, w + r, count, result + r);
     }
-    for (uint32_t r = 0; r < row_count; ++r) out[r] = k == 0 ? result[r] : out[r] + result[r];
+    const bool replace = k == 0 && !args.accumulate;
+    for (uint32_t r = 0; r < row_count; ++r) out[r] = replace ? result[r] : out[r] + result[r];
   }
 }
 

@@ -61,7 +61,7 @@ float dot_row(const GemmArgs& args, uint32_t m, uint32_t n) {
   const float* scales = args.x.scales + static_cast<size_t>(m) * blocks;
   const float* sums = args.x.sums + static_cast<size_t>(m) * blocks;
 
-  float total = 0;
+  float total = args.accumulate ? args.out[m * args.out_stride + n] : 0.0f;
   for (uint32_t b = 0; b < blocks; ++b) {
     const QuantBlock block = read_block(args.format, weights + b * block_bytes);
     int32_t integer = 0;

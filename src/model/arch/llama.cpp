@@ -40,10 +40,13 @@ class Llama final : public Network {
       TRY(loader.claim_vector(prefix + "attn_norm.weight", config.d_model, &layer.attention_norm));
       TRY(loader.claim_matrix(prefix + "attn_q.weight", config.q_values(), config.d_model,
                               &layer.q));
+      // Keys and values are read again by every later token, so their rounding is paid over and
+      // over. Measured on SmolLM2, AVX2: mean log-probability error 0.089 -> 0.069 for 6 % more
+      // work.
       TRY(loader.claim_matrix(prefix + "attn_k.weight", config.kv_values(), config.d_model,
-                              &layer.k));
+                              &layer.k, Precision::kInt16));
       TRY(loader.claim_matrix(prefix + "attn_v.weight", config.kv_values(), config.d_model,
-                              &layer.v));
+                              &layer.v, Precision::kInt16));
       TRY(loader.claim_matrix(prefix + "attn_output.weight", config.d_model, config.q_values(),
                               &layer.attention_out));
       TRY(loader.claim_vector(prefix + "ffn_norm.weight", config.d_model, &layer.mlp_norm));
