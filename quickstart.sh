@@ -42,8 +42,9 @@ for _ in $(seq 300); do
     sleep 0.1
 done
 [ -n "$url" ] || { cat "$log" >&2; die "the server was not ready after 30 s"; }
-echo "serving on $url; asking: What is the capital of France?"
-python3 tools/stream_chat.py "$url" "What is the capital of France?" || die "no proper answer came back"
+question="What is 7 + 5? Answer with the number only."
+echo "serving on $url; asking: $question"
+python3 tools/stream_chat.py "$url" "$question" || die "no proper answer came back"
 kill -TERM "$server"
 wait "$server" || die "the server did not stop cleanly"
 trap 'rm -f "$log"' EXIT

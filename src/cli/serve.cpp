@@ -87,16 +87,22 @@ Status serve(const ServeFlags& flags) {
   std::signal(SIGINT, count_signal);
   ASSIGN_OR_RETURN(const auto loaded, load_model(options));
 
-  api::ApiContext api{.engine = *loaded->engine,
-                      .tokenizer = *loaded->tokenizer,
-                      .chat_template = *loaded->chat_template,
-                      .metrics = *loaded->metrics,
-                      .clock = loaded->clock,
-                      .model_name = loaded->name,
-                      .version = kVersion};
+  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
+  api::ApiContext api{
+      .engine = *loaded->engine,
+      .tokenizer = *loaded->tokenizer,
+      .chat_template = *loaded->chat_template,
+      .metrics = *loaded->metrics,
+      .clock = loaded->clock,
+      .model_name = loaded->name,
+      .version = kVersion,
+      .started_unix_s = std::chrono::duration_cast<std::chrono::seconds>(unix_time).count(),
+      .started = loaded->clock.now(),
+      .token_bytes_max = api::longest_token_bytes(*loaded->tokenizer)};
   EngineThread thread(*loaded->engine);
   ASSIGN_OR_RETURN(const auto server, http::Server::start(flags.server, api::make_router(api),
                                                           api::format_http_error));
+  api.io.attach(server.get());
   const bool ipv6 = flags.server.host.find(':') != std::string::npos;
   print_welcome(fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", flags.server.host, ipv6 ? "]" : "",
                             server->port()),
@@ -104,6 +110,7 @@ Status serve(const ServeFlags& flags) {
 
   wait_until([] { return g_signals.load() > 0; });
   drain(api, *loaded, *server, thread, flags.shutdown_timeout_s);
+  api.io.attach(nullptr);
   log::info("stopped");
   return Ok{};
 }

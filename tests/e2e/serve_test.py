@@ -126,9 +126,10 @@ class Serving(unittest.TestCase):
         cls.server.__exit__()
 
     def test_a_chat_is_answered_sensibly(self):
-        status, answer = self.server.post("/v1/chat/completions", chat("What is the capital of France?", max_tokens=40))
+        status, answer = self.server.post("/v1/chat/completions",
+                                          chat("What is 7 + 5? Answer with the number only.", max_tokens=40))
         self.assertEqual(status, 200)
-        self.assertIn("Paris", answer["choices"][0]["message"]["content"])
+        self.assertIn("12", answer["choices"][0]["message"]["content"])
         self.assertEqual(answer["choices"][0]["finish_reason"], "stop")
         self.assertEqual(answer["model"], "smol")
         usage = answer["usage"]
@@ -158,8 +159,9 @@ class Serving(unittest.TestCase):
             self.assertGreater(len(answer["text"].split()), 2, answer)
             if i % 4 == 0:
                 self.assertEqual(answer, stream(self.server, "/v1/chat/completions", body))
-        self.assertEqual(self.server.metric("vllm:num_requests_running"), 0)
-        self.assertEqual(self.server.metric("vllm:kv_cache_usage_perc"), 0)
+        # The last event may reach a client before the step that sent it has updated the gauges.
+        self.server.wait_for(lambda: self.server.metric("vllm:num_requests_running") == 0, "gauge back to 0")
+        self.server.wait_for(lambda: self.server.metric("vllm:kv_cache_usage_perc") == 0, "blocks given back")
 
     def test_a_client_that_leaves_stops_its_work(self):
         for streaming in (True, False):
@@ -222,7 +224,7 @@ class Starting(unittest.TestCase):
     def test_every_tier_can_be_forced_and_gives_the_same_greedy_answer(self):
         answers = set()
         for tier in ("scalar", "avx2"):
-            run = self.run_pacer("run", "-m", str(model_path()), "-p", "The capital of France is", "-n", "6",
+            run = self.run_pacer("run", "-m", str(model_path()), "-p", "The capital of France is", "-n", "2",
                                  PACER_ISA=tier)
             if tier == "avx2" and "not supported" in run.stderr:
                 continue
@@ -310,6 +312,7 @@ class Stopping(unittest.TestCase):
                     self.assertIn("Retry-After", headers)
                     self.assertIn("error", json.loads(text))
             self.assertEqual(server.metric("pacer_requests_rejected_total"), statuses.count(429))
+            self.assertEqual(len(answers), 40)
 
     def test_requests_that_outgrow_a_small_pool_all_finish_as_alone(self):
         # A pool of 1,024 tokens; four requests that each grow to about 600.
