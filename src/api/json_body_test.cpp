@@ -16,8 +16,8 @@ std::string nested(size_t levels) {  // the object is one of them
 }
 
 TEST(JsonBody, ReadsEveryKindOfValue) {
-  const auto body = parse_json_object(
-      R"({"a":[1,-2,3.5,true,null,"x",{"b":{}},[]],"u":18446744073709551615,"s":"\u0000\ud83d\ude42"})");
+  const auto body = parse_json_object(R"({"a":[1,-2,3.5,true,null,"x",{"b":{}},[]],
+                                          "u":18446744073709551615,"s":"\u0000\ud83d\ude42"})");
   ASSERT_TRUE(body) << body.error().message;
   EXPECT_EQ((*body)["a"].dump(), R"([1,-2,3.5,true,null,"x",{"b":{}},[]])");
   EXPECT_EQ((*body)["u"], 18446744073709551615u);
