@@ -36,9 +36,6 @@ struct ApiContext {
   int64_t started_unix_s = 0;
   TimePoint started{};
 
-  // Tokens that the KV pool holds: a chat that sets no max_tokens is not promised more than that.
-  uint32_t kv_tokens = std::numeric_limits<uint32_t>::max();
-
   // The longest token; see longest_token_bytes(). A text of n bytes has at least n / this tokens.
   uint32_t token_bytes_max = std::numeric_limits<uint32_t>::max();
 
@@ -48,8 +45,7 @@ struct ApiContext {
   IoTimer io{};
   RandomSource random{};
   FieldWarnings field_warnings{};
-  std::atomic<bool> draining{false};    // set on the first SIGTERM, with engine.stop_admitting()
-  std::atomic<TimePoint> busy_since{};  // when a request last found the engine empty
+  std::atomic<bool> draining{false};  // set on the first SIGTERM, with engine.stop_admitting()
 
   int64_t unix_now_s() const {
     return started_unix_s +

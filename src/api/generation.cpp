@@ -34,12 +34,11 @@ Result<uint32_t> max_tokens_for(size_t prompt_tokens, const Generation& generati
                                 prompt_tokens, *asked, total, limit),
                     "max_tokens");
   }
-  const auto rest = static_cast<uint32_t>(limit - prompt_tokens);
-  if (generation.kind == AnswerKind::kCompletion) return std::min(kCompletionMaxTokens, rest);
   // A pool smaller than the context bounds the default too. A prompt that does not fit the pool at
   // all is the engine's to refuse.
-  if (prompt_tokens >= context.kv_tokens) return rest;
-  return std::min(rest, static_cast<uint32_t>(context.kv_tokens - prompt_tokens));
+  const uint64_t held = context.engine.length_max();
+  const auto rest = static_cast<uint32_t>((prompt_tokens < held ? held : limit) - prompt_tokens);
+  return generation.kind == AnswerKind::kCompletion ? std::min(kCompletionMaxTokens, rest) : rest;
 }
 
 Status check_choice_count(size_t choices, const ApiContext& context) {

@@ -70,7 +70,6 @@ Status GenerationResponse::submit(std::vector<engine::GenerateRequest> requests)
   }
   choices_open_ = choices_.size();
 
-  if (context_.engine.in_flight() == 0) context_.busy_since.store(context_.clock.now());
   for (uint32_t index = 0; index < requests.size(); ++index) {
     auto sink = std::make_shared<ChoiceSink>(shared_from_this(), index);
     Result<engine::RequestId> id =
@@ -223,10 +222,8 @@ void GenerationResponse::fail(const Error& error) {
     writer_->send(error_response(shown));
   }
   state_ = State::kDone;
-  // The other choices are of no use any more. Not from here: a sink never calls the engine.
-  if (choices_open_ > 1) {
-    context_.io.after(Duration::zero(), [self = shared_from_this()] { self->cancel_all(); });
-  }
+  // The other choices are of no use any more.
+  for (const engine::RequestId id : requests_) context_.engine.cancel(id);
 }
 
 void GenerationResponse::cancel_all() {

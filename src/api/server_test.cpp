@@ -377,7 +377,6 @@ TEST(SmallPool, ARequestThatCanNeverFitIsRefusedAtOnceAndOthersGoOn) {
 
 TEST(SmallPool, AChatWithoutMaxTokensGetsWhatThePoolHolds) {
   TestServer server({.max_model_len = 512, .blocks = 8});  // 128 tokens
-  server.context.kv_tokens = 128;
   const Json answer = Json::parse(server.post(kChat, chat_of("a", {{"ignore_eos", true}})).body);
   EXPECT_EQ(answer["usage"]["total_tokens"], 128);
   EXPECT_EQ(answer["choices"][0]["finish_reason"], "length");

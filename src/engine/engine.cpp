@@ -40,6 +40,10 @@ uint32_t Engine::in_flight_max() const {
   return scheduler_->config().running_max + config_.max_queue;
 }
 
+uint32_t Engine::length_max() const {
+  return std::min(config_.max_model_len, scheduler_->block_count() * kv::kBlockTokens);
+}
+
 Result<RequestId> Engine::submit(GenerateRequest request, std::shared_ptr<OutputSink> sink) {
   CHECK(!request.prompt.empty() && request.max_tokens > 0,
         "request '{}': {} prompt tokens, max_tokens {}", request.name, request.prompt.size(),

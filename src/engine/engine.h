@@ -51,13 +51,13 @@ class Engine {
   void stop_admitting() { admitting_.store(false); }
 
   uint32_t in_flight() const { return in_flight_.load(); }
-  // How long ago the engine last finished a step (or was found idle).
-  Duration last_step_age() const { return clock_.now() - last_step_.load(); }
   // How long there has been work without a step being finished; 0 when idle. The truth behind
   // /ready.
   Duration stalled_for() const;
   const EngineConfig& config() const { return config_; }
   uint32_t in_flight_max() const;
+  // Tokens that one request may have, prompt and answer: what context and KV pool both hold.
+  uint32_t length_max() const;
 
   // --- the driving thread ---
 

@@ -37,8 +37,8 @@ struct OutputEvent {
   std::optional<Finish> finish;      // set on the last event
 };
 
-// Where a request's events go. Called on the engine thread: hands over quickly, never blocks, never
-// calls the engine.
+// Where a request's events go. Called on the engine thread: hands over quickly, never blocks, and
+// calls nothing of the engine but cancel().
 class OutputSink {
  public:
   virtual ~OutputSink() = default;

@@ -1,10 +1,12 @@
-// Everything that a kernel tier provides, as one table of plain functions, and the choice of a tier.
+// Everything that a kernel tier provides, as one table of plain functions, and the choice of a
+// tier.
 //
-// Chosen once at start from what CPU and OS allow; PACER_ISA=scalar|avx2 forces one or refuses to start. Code above
-// takes `const KernelTable&` as an argument and never asks which tier it is.
+// Chosen once at start from what CPU and OS allow; PACER_ISA=scalar|avx2 forces one or refuses to
+// start. Code above takes `const KernelTable&` as an argument and never asks which tier it is.
 //
-// Adding a tier: a folder kernels/<isa>/ with the same file names, a table in it, one line in dispatch.cpp; a tier
-// may take entries over from the tier below. kernel_contract_test.cpp then runs against it by itself.
+// Adding a tier: a folder kernels/<isa>/ with the same file names, a table in it, one line in
+// dispatch.cpp; a tier may take entries over from the tier below. kernel_contract_test.cpp then
+// runs against it by itself.
 #pragma once
 
 #include <span>
@@ -26,7 +28,8 @@ struct KernelTable {
   ActivationKind activation_kind[kWeightFormatCount];
   size_t (*packed_bytes)(WeightFormat format, uint32_t rows, uint32_t columns);
   void (*pack)(const PackArgs& args);
-  void (*unpack_row)(WeightFormat format, const void* packed, uint32_t rows, uint32_t columns, uint32_t row,
+  void (*unpack_row)(WeightFormat format, const void* packed, uint32_t rows, uint32_t columns,
+                     uint32_t row,
                      float* out);  // exactly the dequantised GGUF values; for embedding look-ups
 
   // One row of activations to q8 blocks of 32. Ties round to even; an all-zero block has scale 0.
@@ -45,19 +48,22 @@ struct KernelTable {
   void (*attend)(const AttendArgs& args);
 
   // Logits.
-  uint32_t (*arg_max)(const float* x, uint32_t n);       // lowest index among equals; NaN never wins
-  float (*log_sum_exp)(const float* x, uint32_t n);      // natural log, computed around the maximum
-  // out[i] = exp((x[i] - shift) * scale); returns their sum. For sampling: 1 for the best token, 0 far below it.
+  uint32_t (*arg_max)(const float* x, uint32_t n);   // lowest index among equals; NaN never wins
+  float (*log_sum_exp)(const float* x, uint32_t n);  // natural log, computed around the maximum
+  // out[i] = exp((x[i] - shift) * scale); returns their sum. For sampling: 1 for the best token, 0
+  // far below it.
   double (*exp_weights)(const float* x, uint32_t n, float shift, float scale, float* out);
 };
 
-// The tier to use: PACER_ISA if set (an unknown or unsupported name is an Error), else the best supported.
+// The tier to use: PACER_ISA if set (an unknown or unsupported name is an Error), else the best
+// supported.
 Result<const KernelTable*> choose_kernels();
 
 // Every tier that this machine can run, best first. For tests and `pacer inspect --machine`.
 std::span<const KernelTable* const> supported_kernels();
 
-// The format that kernels use for a GGUF type, or an Error that names the type and those that are supported.
+// The format that kernels use for a GGUF type, or an Error that names the type and those that are
+// supported.
 Result<WeightFormat> weight_format(tensor::DType dtype);
 
 }  // namespace pacer::kernels

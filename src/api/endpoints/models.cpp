@@ -13,8 +13,7 @@ namespace {
 std::string model_json(const ApiContext& context) {
   return fmt::format(
       R"({{"id":{},"object":"model","created":{},"owned_by":"pacer","max_model_len":{}}})",
-      json_string(context.model_name), context.started_unix_s,
-      context.engine.config().max_model_len);
+      json_string(context.model_name), context.started_unix_s, context.engine.length_max());
 }
 
 }  // namespace

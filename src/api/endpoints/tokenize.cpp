@@ -72,7 +72,7 @@ void tokenize(ApiContext& context, const http::Request& request, Writer writer) 
   writer->send(json_response(
       200,
       fmt::format(R"({{"count":{},"max_model_len":{},"tokens":{},"token_strs":{}}})",
-                  tokens->ids.size(), context.engine.config().max_model_len, ids,
+                  tokens->ids.size(), context.engine.length_max(), ids,
                   tokens->with_strings ? strings_json(tokens->ids, context.tokenizer) : "null")));
 }
 
