@@ -11,21 +11,22 @@ die() { printf 'pacer: %s\n' "$*" >&2; exit 1; }
 
 check=no
 if [ "${1:-}" = "--check" ]; then check=yes; shift; fi
-if [ "${1:-}" = "-h" ] || [ "${1:-}" = "--help" ]; then sed -n '2,5s/^# \{0,1\}//p' "$0"; exit 0; fi
+if [ "${1:-}" = "-h" ] || [ "${1:-}" = "--help" ]; then sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}"; exit 0; fi
+
+# rustup's own PATH line takes effect in new shells only; this one may be the old one.
+cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
+if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 
 step 1 "tools and libraries"
 bash tools/install_deps.sh
 
 step 2 "build (the first time takes a few minutes)"
-[ -f build/release/build.ninja ] || cmake --preset release >build-release.log 2>&1 ||
-    { tail -n 20 build-release.log >&2; die "cmake failed; the whole output is in build-release.log"; }
-rm -f build-release.log
+bash tools/configure.sh release
 cmake --build --preset release --target pacer
 
 step 3 "model"
-fetched=$(bash tools/fetch_model.sh)
-printf '%s\n' "$fetched"
-model=$(tail -n 1 <<<"$fetched")
+model=$(bash tools/fetch_model.sh)
+echo "$model"
 
 step 4 "serve"
 if [ "$check" = no ]; then exec build/release/pacer serve -m "$model" "$@"; fi

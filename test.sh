@@ -7,22 +7,21 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export PACER_SHARED="${PACER_SHARED:-$PWD/../shared}"
+export PACER_REQUIRE_MODEL=1  # it is fetched below: a test that does not find it has failed
+cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
+if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 
 # What sanitizers watch: all that has threads, pointers into files, or input from outside.
 sanitized=(base sys gguf tensor text kv sched engine http api metrics model runner)
 
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
 
-configure() {  # preset
-    [ -f "build/$1/build.ninja" ] || cmake --preset "$1" >/dev/null
-}
-
 run_sanitized() {  # preset
     step "tools and libraries"
     bash tools/install_deps.sh --test
     bash tools/fetch_model.sh
     step "build with the preset $1"
-    configure "$1"
+    bash tools/configure.sh "$1"
     local targets=() folder
     for folder in "${sanitized[@]}"; do
         # A folder without tests has no target.
@@ -33,7 +32,6 @@ run_sanitized() {  # preset
     step "tests under $1"
     local labels
     labels=$(IFS='|'; printf '^(%s)$' "${sanitized[*]}")
-    # Death tests fork; under sanitizers leaks of the dying child are not ours to report.
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 \
     UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=second_deadlock_stack=1 \
         ctest --test-dir "build/$1" -L "$labels" -j 2 --output-on-failure --no-tests=error
@@ -49,7 +47,7 @@ case "${1:-}" in
         step "tools/check"
         tools/check
         step "build"
-        configure dev
+        bash tools/configure.sh dev
         cmake --build --preset dev
         step "Rust tests"
         cargo test --release --locked --quiet --target-dir build/rust --manifest-path rust/text_ffi/Cargo.toml

@@ -8,7 +8,7 @@ set(text_ffi_lib ${text_ffi_target_dir}/release/libpacer_text_ffi.a)
 file(GLOB_RECURSE text_ffi_sources CONFIGURE_DEPENDS ${text_ffi_dir}/src/*.rs)
 add_custom_command(
   OUTPUT ${text_ffi_lib}
-  COMMAND ${CARGO} build --release --locked --target-dir ${text_ffi_target_dir}
+  COMMAND ${CMAKE_COMMAND} -E env --unset=CARGO_BUILD_TARGET ${CARGO} build --release --locked --target-dir ${text_ffi_target_dir}
           --manifest-path ${text_ffi_dir}/Cargo.toml
   DEPENDS ${text_ffi_sources} ${text_ffi_dir}/Cargo.toml ${text_ffi_dir}/Cargo.lock
   COMMENT "cargo build text_ffi"

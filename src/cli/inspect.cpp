@@ -1,6 +1,7 @@
 // pacer inspect: what is in a GGUF file, or what this machine can do.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 #include <memory>
@@ -8,6 +9,7 @@
 #include "base/human.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "gguf/cursor.h"  // shown
 #include "gguf/file.h"
 #include "kernels/kernel_table.h"
 #include "kernels/machine_peaks.h"
@@ -57,8 +59,8 @@ struct ValueText {
 void print_tensors(const gguf::File& file) {
   fmt::print("\ntensors:\n");
   for (const gguf::TensorInfo& tensor : file.tensors()) {
-    fmt::print("  {:<32} {:<5} [{}]\n", tensor.name, tensor::dtype_info(tensor.dtype)->name,
-               fmt::join(tensor.shape, ", "));
+    fmt::print("  {:<32} {:<5} [{}]\n", gguf::shown(tensor.name),
+               tensor::dtype_info(tensor.dtype)->name, fmt::join(tensor.shape, ", "));
   }
 }
 
@@ -89,7 +91,7 @@ Status inspect_file(const InspectFlags& flags) {
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(flags.path));
   fmt::print("{}: GGUF v{}, {}\n\n", flags.path, file.version(), human_bytes(file.size_bytes()));
   for (const auto& [key, value] : file.metadata())
-    fmt::print("  {:<40} {}\n", key, std::visit(ValueText{}, value));
+    fmt::print("  {:<40} {}\n", gguf::shown(key), std::visit(ValueText{}, value));
   print_formats(file);
   if (flags.tensors) print_tensors(file);
 
@@ -132,9 +134,9 @@ Status inspect_machine() {
   fmt::print("memory            {} in all ({}), {} available\n", human_bytes(memory.total_bytes),
              memory.limited_by, human_bytes(memory.available_bytes));
 
-  sys::ThreadPool pool(cores.threads);
+  sys::ThreadPool pool(std::min(cores.threads, 1024u));
   const kernels::MachinePeaks peaks = kernels::measure_machine_peaks(pool);
-  fmt::print("\nmeasured on {} threads:\n", cores.threads);
+  fmt::print("\nmeasured on {} threads:\n", pool.thread_count());
   fmt::print("  read bandwidth  {:.1f} GB/s ({} pages)\n", peaks.read_bytes_per_s / 1e9,
              peaks.huge_pages ? "huge" : "4 KiB");
   fmt::print("  int8 peak       {:.2f} TOP/s ({})\n", peaks.int8_ops_per_s / 1e12, peaks.int8_unit);

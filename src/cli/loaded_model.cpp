@@ -17,6 +17,7 @@ namespace pacer::cli {
 namespace {
 
 constexpr uint64_t kDefaultKvBytes = 2ull << 30;
+constexpr uint32_t kThreadsMax = 1024;  // what the pool takes
 
 // The KV budget: what was asked, if the machine has it; else the default, within half of what is
 // free.
@@ -96,8 +97,13 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   loaded->name = options.served_name.empty() ? std::filesystem::path(options.path).stem().string()
                                              : options.served_name;
 
-  const uint32_t threads = options.threads.value_or(sys::cpu_limits().threads);
-  loaded->pool = std::make_unique<sys::ThreadPool>(threads);
+  const uint32_t threads =
+      std::min(options.threads.value_or(sys::cpu_limits().threads), kThreadsMax);
+  // Working alone after a stall pays where one of two cores was taken (measured); of many cores,
+  // one that is late costs one tile.
+  using Backoff = sys::ThreadPool::SoloBackoff;
+  loaded->pool =
+      std::make_unique<sys::ThreadPool>(threads, threads <= 2 ? Backoff::kOn : Backoff::kOff);
   TRY(load_weights(options, file, *loaded));
   if (loaded->tokenizer->vocabulary_size() > loaded->model->config().vocabulary) {
     return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}",
@@ -105,8 +111,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
                  loaded->model->config().vocabulary);
   }
   log::info("{}: {} of weights, {} kernels on {} threads, loaded in {:.2f} s", loaded->name,
-            human_bytes(loaded->model->weight_bytes()), loaded->kernels->name, threads,
-            seconds(loaded->clock.now() - start));
+            human_bytes(loaded->model->weight_bytes()), loaded->kernels->name,
+            loaded->pool->thread_count(), seconds(loaded->clock.now() - start));
   TRY(start_engine(options, *loaded));
   return loaded;
 }

@@ -1,5 +1,6 @@
 // pacer: one program for serving, running and inspecting language models on CPUs.
 #include <cstdlib>
+#include <exception>
 
 #include "base/log.h"
 #include "base/version.h"
@@ -20,6 +21,14 @@ int main(int argc, char** argv) {
   pacer::cli::add_serve(app, &exit_code);
   pacer::cli::add_run(app, &exit_code);
   pacer::cli::add_inspect(app, &exit_code);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Error& error) {
+    return app.exit(error);
+  } catch (const std::exception& error) {
+    // No memory, no more threads: the machine refuses.
+    pacer::log::error("cannot go on: {}", error.what());
+    return EXIT_FAILURE;
+  }
   return exit_code;
 }

@@ -72,13 +72,16 @@ void drain(api::ApiContext& api, LoadedModel& loaded, http::Server& server, Engi
   thread.stop();
   if (loaded.engine->in_flight() > 0) {
     log::warn("ending {} requests that did not finish", loaded.engine->in_flight());
-    loaded.engine->fail_all(
-        error(Code::kUnavailable, "the server shut down before the answer was complete"));
   }
+  // Also when nothing seems in flight: a submit() may have been between its count and its push.
+  loaded.engine->fail_all(
+      error(Code::kUnavailable, "the server shut down before the answer was complete"));
   // Last bytes on their way to clients.
   const TimePoint flushed = loaded.clock.now() + std::chrono::seconds(2);
   wait_until([&] { return server.open_request_count() == 0 || loaded.clock.now() >= flushed; });
   server.stop();
+  // With the I/O threads gone nothing can be submitted any more.
+  loaded.engine->fail_all(error(Code::kUnavailable, "the server shut down"));
 }
 
 Status serve(const ServeFlags& flags) {
@@ -129,6 +132,7 @@ void add_serve(CLI::App& app, int* exit_code) {
       ->capture_default_str();
   command->add_option("--served-model-name", options.served_name,
                       "what clients call the model (default: the file's name without .gguf)");
+  command->add_option("--policy", options.policy, "who runs next: fcfs")->capture_default_str();
   command->add_option("--max-num-seqs", options.max_num_seqs, "requests that run at once")
       ->check(CLI::Range(1u, 4096u))
       ->capture_default_str();

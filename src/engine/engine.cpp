@@ -48,10 +48,6 @@ Result<RequestId> Engine::submit(GenerateRequest request, std::shared_ptr<Output
   CHECK(!request.prompt.empty() && request.max_tokens > 0,
         "request '{}': {} prompt tokens, max_tokens {}", request.name, request.prompt.size(),
         request.max_tokens);
-  if (!admitting_.load()) {
-    metrics_.on_rejected(metrics::RejectedReason::kShuttingDown);
-    return error(Code::kUnavailable, "the server is shutting down");
-  }
   const uint64_t length_max = request.prompt.size() + request.max_tokens;
   if (length_max > config_.max_model_len) {
     metrics_.on_rejected(metrics::RejectedReason::kTooLong);
@@ -66,15 +62,21 @@ Result<RequestId> Engine::submit(GenerateRequest request, std::shared_ptr<Output
                  request.prompt.size(), request.max_tokens, length_max,
                  scheduler_->block_count() * kv::kBlockTokens);
   }
-  // Count first, then look: two threads at the limit cannot both slip in.
-  const uint32_t before = in_flight_.fetch_add(1);
-  if (before >= in_flight_max()) {
+  // An engine that slept has an old last step; work counts from now (see stalled_for).
+  if (in_flight_.load() == 0) busy_since_.store(clock_.now());
+  // Count first, then look: two threads at the limit cannot both slip in, and nobody who saw zero
+  // in flight after stop_admitting() can find a request later.
+  if (in_flight_.fetch_add(1) >= in_flight_max()) {
     in_flight_.fetch_sub(1);
     metrics_.on_rejected(metrics::RejectedReason::kQueueFull);
     return error(Code::kExhausted, "the queue is full: {} requests are in flight, {} may be",
                  in_flight_max(), in_flight_max());
   }
-  if (before == 0) busy_since_.store(clock_.now());
+  if (!admitting_.load()) {
+    in_flight_.fetch_sub(1);
+    metrics_.on_rejected(metrics::RejectedReason::kShuttingDown);
+    return error(Code::kUnavailable, "the server is shutting down");
+  }
   const RequestId id{next_id_.fetch_add(1)};
   inbox_.push(Submit{id, std::move(request), std::move(sink)});
   return id;
@@ -96,6 +98,7 @@ bool Engine::step() {
   if (step.empty()) {
     last_step_.store(clock_.now());
     metrics_.on_idle(state_counts());
+    deliver();
     return false;
   }
   note_first_scheduled(step, clock_.now());
@@ -112,12 +115,9 @@ bool Engine::step() {
     fail_step(step, result.error());
   }
   last_step_.store(now);
-  const metrics::StepCounts state = state_counts();  // after the step: what finished is gone
-  counts.running = state.running;
-  counts.waiting = state.waiting;
-  counts.blocks_used = state.blocks_used;
-  counts.blocks_total = state.blocks_total;
-  metrics_.on_step(counts, now);
+  count_state(counts);
+  metrics_.on_step(counts);
+  deliver();
   return true;
 }
 
@@ -127,7 +127,7 @@ void Engine::drain_incoming() {
       take_in(std::move(*submit));
     } else {
       const RequestId id = std::get<Cancel>(command).id;
-      if (live_.contains(id)) end(id, FinishReason::kCancelled, {}, std::nullopt);
+      if (runs(id)) end(id, FinishReason::kCancelled, {}, std::nullopt);
     }
   }
 }
@@ -145,7 +145,6 @@ void Engine::take_in(Submit submit) {
   sequence.sampling = request.sampling;
   sequence.arrived = request.arrived;
   sequence.tokens = std::move(request.prompt);
-  sequence.tokens.reserve(sequence.length_max);  // so that commit() does not allocate
   scheduler_->add(std::move(sequence));
 }
 
@@ -172,19 +171,24 @@ void Engine::publish(const sched::Scheduler::Step& step, sched::StepResult resul
   size_t next = 0;
   for (const sched::StepItem& item : step.items) {
     if (!item.sample) continue;
-    SampledToken& token = result.tokens[next++];
+    std::optional<SampledToken>& token = result.tokens[next++];
     const RequestId id = request_of(item.sequence->id);
+    if (!token) {
+      end(id, FinishReason::kError, {},
+          error(Code::kInternal, "the model computed no number for the next token"));
+      continue;
+    }
     Live& live = live_.at(id);
     note_token_time(live, now);
 
-    Answer::Progress progress = live.answer.add(token.id);
+    Answer::Progress progress = live.answer.add(token->id);
     OutputEvent event;
     event.text = std::move(progress.text);
-    event.tokens.push_back(std::move(token));
+    event.tokens.push_back(*std::move(token));
     if (progress.finish) {
       end(id, *progress.finish, std::move(event), std::nullopt);
     } else {
-      live.channel.send(std::move(event));
+      outbox_.emplace_back(id, std::move(event));
     }
   }
 }
@@ -208,25 +212,43 @@ void Engine::fail_step(const sched::Scheduler::Step& step, const Error& error) {
 
 void Engine::fail_all(const Error& error) {
   drain_incoming();
-  while (!live_.empty()) end(live_.begin()->first, FinishReason::kError, {}, error);
+  std::vector<RequestId> ids;
+  for (const auto& [id, live] : live_) ids.push_back(id);
+  for (const RequestId id : ids) {
+    if (runs(id)) end(id, FinishReason::kError, {}, error);
+  }
   metrics_.on_idle(state_counts());
+  deliver();
 }
 
-void Engine::end(RequestId id, FinishReason reason, OutputEvent event, std::optional<Error> error) {
-  const auto found = live_.find(id);
-  CHECK(found != live_.end(), "request {} ends twice", static_cast<uint64_t>(id));
-  const bool known = scheduler_->finish(sequence_of(id));
-  CHECK(known, "request {} has no sequence", static_cast<uint64_t>(id));
+bool Engine::runs(RequestId id) const {
+  return scheduler_->find(sequence_of(id)) != nullptr;
+}
 
-  Live live = std::move(found->second);
-  live_.erase(found);
+// Frees what the request holds and counts it; its last event leaves with deliver().
+void Engine::end(RequestId id, FinishReason reason, OutputEvent event, std::optional<Error> error) {
+  const bool known = scheduler_->finish(sequence_of(id));
+  CHECK(known, "request {} ends twice", static_cast<uint64_t>(id));
+  const Live& live = live_.at(id);
   in_flight_.fetch_sub(1);  // before the last event: a client that has it may send its next request
   count_end(live, reason);
   event.finish = Finish{.reason = reason,
                         .prompt_tokens = live.prompt_tokens,
                         .output_tokens = live.answer.output_tokens(),
                         .error = std::move(error)};
-  live.channel.send(std::move(event));
+  outbox_.emplace_back(id, std::move(event));
+}
+
+// Last of a step, when metrics already tell of it: who has an answer finds its traces there.
+void Engine::deliver() {
+  for (auto& [id, event] : outbox_) {
+    const auto live = live_.find(id);
+    CHECK(live != live_.end(), "an event for request {}, which is gone", static_cast<uint64_t>(id));
+    const bool last = event.finish.has_value();
+    live->second.channel.send(std::move(event));
+    if (last) live_.erase(live);
+  }
+  outbox_.clear();
 }
 
 void Engine::count_end(const Live& live, FinishReason reason) {
@@ -242,12 +264,16 @@ void Engine::count_end(const Live& live, FinishReason reason) {
                         .decode = live.last_token - *live.first_token});
 }
 
-metrics::StepCounts Engine::state_counts() const {
-  metrics::StepCounts counts;
+void Engine::count_state(metrics::StepCounts& counts) const {
   counts.running = scheduler_->running_count();
   counts.waiting = scheduler_->waiting_count();
   counts.blocks_used = scheduler_->blocks_used();
   counts.blocks_total = scheduler_->block_count();
+}
+
+metrics::StepCounts Engine::state_counts() const {
+  metrics::StepCounts counts;
+  count_state(counts);
   return counts;
 }
 

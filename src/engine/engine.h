@@ -14,6 +14,8 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -86,8 +88,11 @@ class Engine {
   void publish(const sched::Scheduler::Step& step, sched::StepResult result, TimePoint now);
   void note_token_time(Live& live, TimePoint now);
   void fail_step(const sched::Scheduler::Step& step, const Error& error);
+  bool runs(RequestId id) const;
   void end(RequestId id, FinishReason reason, OutputEvent event, std::optional<Error> error);
+  void deliver();
   void count_end(const Live& live, FinishReason reason);
+  void count_state(metrics::StepCounts& counts) const;
   metrics::StepCounts state_counts() const;
 
   EngineConfig config_;
@@ -99,6 +104,7 @@ class Engine {
 
   Inbox inbox_;
   std::unordered_map<RequestId, Live> live_;
+  std::vector<std::pair<RequestId, OutputEvent>> outbox_;  // of this step, in order
   std::atomic<uint64_t> next_id_{1};
   std::atomic<uint32_t> in_flight_{0};
   std::atomic<bool> admitting_{true};

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "base/rng.h"
+#include "base/test_seed.h"
 #include "sched/scripted_executor.h"
 #include "text/test_tokenizer.h"
 
@@ -66,7 +68,7 @@ class EngineTest : public ::testing::Test {
   }
 
   double metric(const std::string& line_start) {
-    const std::string text = metrics_->text(clock_.now());
+    const std::string text = metrics_->text(engine_->stalled_for());
     const size_t at = text.find("\n" + line_start);
     EXPECT_NE(at, std::string::npos) << line_start << " in\n" << text;
     if (at == std::string::npos) return -1;
@@ -245,6 +247,45 @@ TEST_F(EngineTest, AFailedStepFailsItsRequestsAndTheNextOnesRun) {
   EXPECT_EQ(metric("pacer_requests_failed_total"), 1);
 }
 
+TEST_F(EngineTest, LogitsThatAreNoNumbersFailTheirOwnRequestAlone) {
+  executor_ = sched::ScriptedExecutor([](const sched::Sequence& seq) -> std::optional<TokenId> {
+    if (seq.tokens[0] == 'b' && seq.output_length() == 2) return std::nullopt;
+    return sched::echo_prompt(text::kTestImEnd)(seq);
+  });
+  const auto [good, good_answer] = submit(request("good one"));
+  const auto [bad, bad_answer] = submit(request("bad one"));
+  run_to_idle();
+  EXPECT_EQ(good_answer->text, "good one");
+  EXPECT_EQ(good_answer->finish->reason, FinishReason::kStop);
+  EXPECT_EQ(bad_answer->text, "ba");
+  EXPECT_EQ(bad_answer->finish->reason, FinishReason::kError);
+  EXPECT_EQ(metric("pacer_requests_failed_total"), 1);
+}
+
+TEST_F(EngineTest, MetricsTellOfAnAnswerBeforeItsClientHasIt) {
+  class Scraper final : public OutputSink {
+   public:
+    explicit Scraper(std::function<void()> scrape) : scrape_(std::move(scrape)) {}
+    void on_output(OutputEvent event) override {
+      if (event.finish) scrape_();
+    }
+
+   private:
+    std::function<void()> scrape_;
+  };
+  bool scraped = false;
+  ASSERT_TRUE(engine_
+                  ->submit(request("abc"), std::make_shared<Scraper>([&] {
+                             scraped = true;
+                             EXPECT_EQ(metric("vllm:num_requests_running"), 0);
+                             EXPECT_EQ(metric("vllm:kv_cache_usage_perc"), 0);
+                             EXPECT_EQ(metric("vllm:generation_tokens_total"), 4);
+                           }))
+                  .ok());
+  run_to_idle();
+  EXPECT_TRUE(scraped);
+}
+
 TEST_F(EngineTest, ShutdownRefusesNewRequestsAndEndsOldOnesWithAnError) {
   const auto [id, answer] = submit(request("hello"));
   engine_->step();
@@ -331,8 +372,7 @@ TEST_F(EngineTest, StalledMeansWorkWithoutSteps) {
 // Submissions, cancellations, failures and pool sizes at random: one last event each, nothing left
 // behind.
 TEST_F(EngineTest, RandomHistoriesGiveEveryRequestExactlyOneLastEvent) {
-  const uint64_t base =
-      static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
+  const uint64_t base = test_seed();
   for (uint64_t seed = base; seed < base + 40; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);

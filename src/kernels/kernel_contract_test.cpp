@@ -251,7 +251,8 @@ TEST_P(KernelContract, ZeroAndDenormalActivationsGiveZeros) {
   }
 }
 
-// --deterministic rests on this: a row's result is the same bits whatever else is in the batch.
+// What makes answers independent of their neighbours: a row's result is the same bits whatever else
+// is in the batch.
 TEST_P(KernelContract, ARowsResultDoesNotDependOnTheBatch) {
   for (WeightFormat format : kFormats) {
     for (Shape shape : {Shape{49, 576}, Shape{16, 8224}, Shape{5, 64}}) {

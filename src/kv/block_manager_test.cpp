@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "base/test_seed.h"
 
 namespace pacer::kv {
 namespace {
@@ -59,7 +60,7 @@ TEST(BlockManager, TokensRoundUpToBlocks) {
 }
 
 TEST(BlockManager, NoBlockHasTwoOwnersInAnyHistory) {
-  const uint64_t seed = ::testing::UnitTest::GetInstance()->random_seed() + 1;
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Rng rng(seed);
   BlockManager blocks(32);

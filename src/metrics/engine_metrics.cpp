@@ -80,12 +80,9 @@ class Builder {
 
 // Registers every series as it is constructed; references stay valid as long as the registry.
 struct EngineMetrics::Series {
-  static constexpr TimePoint::rep kIdle = INT64_MIN;
-
   prometheus::Registry registry;  // first: the series live in it
   Builder b;
   const Bounds request_tokens;
-  std::atomic<TimePoint::rep> last_step{kIdle};
 
   Gauge& running = b.gauge("vllm:num_requests_running", "Requests in the batch.");
   Gauge& waiting = b.gauge("vllm:num_requests_waiting", "Requests accepted and not in the batch.");
@@ -124,10 +121,9 @@ struct EngineMetrics::Series {
   Counter& failed = b.counter("pacer_requests_failed_total", "Requests ended by an error of ours.");
   Counter& rejected_queue_full = b.rejected("queue_full");
   Counter& rejected_too_long = b.rejected("too_long");
-  Counter& rejected_deadline = b.rejected("deadline");
   Counter& rejected_shutting_down = b.rejected("shutting_down");
   Gauge& step_age = b.gauge("pacer_last_step_age_seconds",
-                            "Since the last engine step; 0 when there is nothing to do.");
+                            "Work without a finished step for so long; 0 when idle.");
 
   Series(std::string model_name, uint32_t max_model_len)
       : b(registry, {{"model_name", std::move(model_name)}, {"engine", "0"}}),
@@ -157,19 +153,17 @@ EngineMetrics::EngineMetrics(std::string model_name, uint32_t max_model_len, uin
 
 EngineMetrics::~EngineMetrics() = default;
 
-void EngineMetrics::on_step(const StepCounts& counts, TimePoint now) {
+void EngineMetrics::on_step(const StepCounts& counts) {
   Series& s = *series_;
   s.set_gauges(counts);
   s.iteration_tokens.Observe(counts.tokens);
   s.prompt_tokens.Increment(counts.prompt_tokens);
   s.generation_tokens.Increment(counts.output_tokens);
   s.preemptions.Increment(counts.preemptions);
-  s.last_step.store(now.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void EngineMetrics::on_idle(const StepCounts& counts) {
   series_->set_gauges(counts);
-  series_->last_step.store(Series::kIdle, std::memory_order_relaxed);
 }
 
 void EngineMetrics::on_first_token(Duration ttft) {
@@ -206,8 +200,6 @@ void EngineMetrics::on_rejected(RejectedReason reason) {
       return series_->rejected_queue_full.Increment();
     case RejectedReason::kTooLong:
       return series_->rejected_too_long.Increment();
-    case RejectedReason::kDeadline:
-      return series_->rejected_deadline.Increment();
     case RejectedReason::kShuttingDown:
       return series_->rejected_shutting_down.Increment();
   }
@@ -223,11 +215,8 @@ void EngineMetrics::on_failed() {
   series_->success_error.Increment();
 }
 
-std::string EngineMetrics::text(TimePoint now) const {
-  const TimePoint::rep last = series_->last_step.load(std::memory_order_relaxed);
-  const Duration age(last == Series::kIdle ? 0 : now.time_since_epoch().count() - last);
-  series_->step_age.Set(
-      seconds(std::max(age, Duration::zero())));  // a step may end during the scrape
+std::string EngineMetrics::text(Duration stalled_for) const {
+  series_->step_age.Set(seconds(stalled_for));
   return prometheus::TextSerializer().Serialize(series_->registry.Collect());
 }
 

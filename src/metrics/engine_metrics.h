@@ -29,7 +29,7 @@ struct StepCounts {
 };
 
 enum class FinishedReason { kStop, kLength };
-enum class RejectedReason { kQueueFull, kTooLong, kDeadline, kShuttingDown };
+enum class RejectedReason { kQueueFull, kTooLong, kShuttingDown };
 
 // One request that ran to its natural end.
 struct FinishedRequest {
@@ -50,9 +50,8 @@ class EngineMetrics {
   EngineMetrics(const EngineMetrics&) = delete;
   EngineMetrics& operator=(const EngineMetrics&) = delete;
 
-  void on_step(const StepCounts& counts, TimePoint now);
-  // The engine has nothing to do: gauges only. From here on the last step's age reads 0, so that
-  // age means "stuck".
+  void on_step(const StepCounts& counts);
+  // The engine has nothing to do: gauges only.
   void on_idle(const StepCounts& counts);
 
   void on_first_token(Duration ttft);
@@ -63,8 +62,9 @@ class EngineMetrics {
   void on_cancelled();  // the peer left, or the caller cancelled
   void on_failed();     // our step failed
 
-  // The Prometheus text exposition. `now` gives the age of the last step.
-  std::string text(TimePoint now) const;
+  // The Prometheus text exposition. stalled_for: how long there has been work without a step being
+  // finished, which only the engine knows.
+  std::string text(Duration stalled_for) const;
 
  private:
   struct Series;

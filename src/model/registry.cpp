@@ -1,5 +1,8 @@
 #include "model/registry.h"
 
+#include <cmath>
+
+#include "gguf/cursor.h"  // shown
 #include "model/arch/architectures.h"
 
 namespace pacer::model {
@@ -12,10 +15,6 @@ constexpr Architecture kArchitectures[] = {
 
 }  // namespace
 
-std::span<const Architecture> architectures() {
-  return kArchitectures;
-}
-
 Result<const Architecture*> find_architecture(const gguf::File& file) {
   ASSIGN_OR_RETURN(const std::string_view name, file.require_string("general.architecture"));
   std::string known;
@@ -25,7 +24,7 @@ Result<const Architecture*> find_architecture(const gguf::File& file) {
     known += architecture.name;
   }
   return error(Code::kUnsupported, "{}: architecture '{}' is unknown; there is: {}", file.path(),
-               name, known);
+               gguf::shown(name), known);
 }
 
 Result<uint32_t> read_count(const gguf::File& file, const std::string& key, uint64_t max) {
@@ -42,6 +41,19 @@ Result<uint32_t> read_count_or(const gguf::File& file, const std::string& key, u
   ASSIGN_OR_RETURN(const std::optional<uint64_t> count, file.find_uint(key));
   if (!count) return absent;
   return read_count(file, key, max);
+}
+
+Result<float> read_positive(const gguf::File& file, const std::string& key,
+                            std::optional<float> absent) {
+  ASSIGN_OR_RETURN(const std::optional<double> value, file.find_float(key));
+  if (!value && absent) return *absent;
+  if (!value) return error(Code::kBadFile, "{}: {} is missing", file.path(), key);
+  const auto narrow = static_cast<float>(*value);
+  if (!std::isfinite(narrow) || narrow <= 0) {
+    return error(Code::kBadFile, "{}: {} is {}, which is no finite number above 0", file.path(),
+                 key, *value);
+  }
+  return narrow;
 }
 
 }  // namespace pacer::model

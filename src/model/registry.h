@@ -31,12 +31,14 @@ struct Architecture {
   Result<std::unique_ptr<Network>> (*bind)(const ModelConfig& config, WeightLoader& loader);
 };
 
-std::span<const Architecture> architectures();
 // By the file's general.architecture; unknown: an Error with the list of what is known.
 Result<const Architecture*> find_architecture(const gguf::File& file);
 
-// For read_config: a metadata count in [1, max], named in the error when it is not.
+// For read_config: a metadata count in [1, max], or a finite number above 0; named in the error
+// when it is not.
 Result<uint32_t> read_count(const gguf::File& file, const std::string& key, uint64_t max);
+Result<float> read_positive(const gguf::File& file, const std::string& key,
+                            std::optional<float> absent);
 Result<uint32_t> read_count_or(const gguf::File& file, const std::string& key, uint64_t max,
                                uint32_t absent);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "gguf/cursor.h"  // shown
 
 namespace pacer::model {
 
@@ -65,7 +66,7 @@ Status WeightLoader::check_all_claimed() const {
   for (const gguf::TensorInfo& tensor : file_.tensors()) {
     if (!claimed_.contains(tensor.name)) {
       return error(Code::kUnsupported, "{}: tensor '{}' is not one that this architecture has",
-                   file_.path(), tensor.name);
+                   file_.path(), gguf::shown(tensor.name));
     }
   }
   return Ok{};

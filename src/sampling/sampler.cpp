@@ -1,6 +1,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -12,29 +13,31 @@ Sampler::Sampler(const kernels::KernelTable& kernels, uint32_t vocabulary_size)
   candidates_.reserve(vocabulary_size);
 }
 
-SampledToken Sampler::sample(std::span<const float> logits, const SamplingParams& params,
-                             uint64_t output_index) {
+std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
+                                            const SamplingParams& params, uint64_t output_index) {
   CHECK(logits.size() == weights_.size(), "{} logits for a vocabulary of {}", logits.size(),
         weights_.size());
+  const auto n = static_cast<uint32_t>(logits.size());
   SampledToken token;
-  token.id = params.temperature == 0
-                 ? kernels_.arg_max(logits.data(), static_cast<uint32_t>(logits.size()))
-                 : draw(logits, params, output_index);
+  token.id = kernels_.arg_max(logits.data(), n);
+  const float best = logits[token.id];
+  if (!std::isfinite(best)) return std::nullopt;
+  if (params.temperature > 0) {
+    weight_total_ =
+        kernels_.exp_weights(logits.data(), n, best, 1.0f / params.temperature, weights_.data());
+    if (!std::isfinite(weight_total_)) return std::nullopt;
+    token.id = draw(params, random_uniform(params.seed, output_index));
+  }
   if (params.logprobs) {
-    const float log_sum = kernels_.log_sum_exp(logits.data(), static_cast<uint32_t>(logits.size()));
+    const float log_sum = kernels_.log_sum_exp(logits.data(), n);
+    if (!std::isfinite(log_sum)) return std::nullopt;
     token.logprob = logits[token.id] - log_sum;
     token.top = top_logprobs(logits, log_sum, *params.logprobs);
   }
   return token;
 }
 
-TokenId Sampler::draw(std::span<const float> logits, const SamplingParams& params,
-                      uint64_t output_index) {
-  const auto n = static_cast<uint32_t>(logits.size());
-  const float best = logits[kernels_.arg_max(logits.data(), n)];
-  weight_total_ =
-      kernels_.exp_weights(logits.data(), n, best, 1.0f / params.temperature, weights_.data());
-  const double uniform = random_uniform(params.seed, output_index);
+TokenId Sampler::draw(const SamplingParams& params, double uniform) {
   const bool truncated = params.top_k > 0 || params.top_p < 1 || params.min_p > 0;
   return truncated ? draw_truncated(params, uniform) : draw_from_all(uniform);
 }
@@ -97,7 +100,7 @@ void Sampler::collect_candidates(const SamplingParams& params) {
     size_t keep = 0;
     while (keep < candidates_.size() && mass < params.top_p * total)
       mass += candidates_[keep++].weight;
-    candidates_.resize(std::max<size_t>(keep, 1));
+    candidates_.resize(keep);
   }
 }
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,10 @@ class Sampler {
 
   // logits: [vocabulary_size], before temperature. output_index: 0 for the first token of the
   // answer.
-  SampledToken sample(std::span<const float> logits, const SamplingParams& params,
-                      uint64_t output_index);
+  // Nothing: the logits have a NaN or infinity as their greatest, or no sum; the model's fault, not
+  // the request's.
+  std::optional<SampledToken> sample(std::span<const float> logits, const SamplingParams& params,
+                                     uint64_t output_index);
 
  private:
   struct Candidate {
@@ -32,7 +35,7 @@ class Sampler {
     float weight;  // exp((logit - best logit) / temperature): 1 for the best
   };
 
-  TokenId draw(std::span<const float> logits, const SamplingParams& params, uint64_t output_index);
+  TokenId draw(const SamplingParams& params, double uniform);
   TokenId draw_from_all(double uniform) const;
   TokenId draw_truncated(const SamplingParams& params, double uniform);
   void collect_candidates(const SamplingParams& params);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/rng.h"
+#include "base/test_seed.h"
 
 namespace pacer::sampling {
 namespace {
@@ -27,7 +28,7 @@ std::map<TokenId, double> frequencies(const std::vector<float>& logits,
   Sampler sampler(table(), static_cast<uint32_t>(logits.size()));
   std::map<TokenId, double> shares;
   for (int i = 0; i < draws; ++i) {
-    shares[sampler.sample(logits, params, static_cast<uint64_t>(i)).id] += 1.0 / draws;
+    shares[sampler.sample(logits, params, static_cast<uint64_t>(i))->id] += 1.0 / draws;
   }
   return shares;
 }
@@ -35,7 +36,7 @@ std::map<TokenId, double> frequencies(const std::vector<float>& logits,
 TEST(Sampler, GreedyTakesTheBestAndTheFirstAmongEquals) {
   Sampler sampler(table(), 5);
   const SamplingParams greedy{.temperature = 0};
-  EXPECT_EQ(sampler.sample(std::vector<float>{0, 3, 1, 3, -2}, greedy, 0).id, 1u);
+  EXPECT_EQ(sampler.sample(std::vector<float>{0, 3, 1, 3, -2}, greedy, 0)->id, 1u);
 }
 
 TEST(Sampler, TheSameSeedAndPositionDrawTheSameTokenWhateverRanBefore) {
@@ -45,7 +46,7 @@ TEST(Sampler, TheSameSeedAndPositionDrawTheSameTokenWhateverRanBefore) {
   for (uint64_t position = 0; position < 50; ++position)
     (void)a.sample(logits, params, 1000 + position);
   for (uint64_t position = 0; position < 200; ++position) {
-    EXPECT_EQ(a.sample(logits, params, position).id, b.sample(logits, params, position).id)
+    EXPECT_EQ(a.sample(logits, params, position)->id, b.sample(logits, params, position)->id)
         << position;
   }
 }
@@ -55,8 +56,8 @@ TEST(Sampler, AnotherSeedDrawsAnotherSequence) {
   Sampler sampler(table(), 4);
   int differing = 0;
   for (uint64_t position = 0; position < 100; ++position) {
-    differing += sampler.sample(logits, {.seed = 1}, position).id !=
-                 sampler.sample(logits, {.seed = 2}, position).id;
+    differing += sampler.sample(logits, {.seed = 1}, position)->id !=
+                 sampler.sample(logits, {.seed = 2}, position)->id;
   }
   EXPECT_GT(differing, 50);  // 75 expected
 }
@@ -108,7 +109,7 @@ TEST(Sampler, MinPIsRelativeToTheBest) {
 }
 
 TEST(Sampler, TopPAgreesWithAFullSortOnManyRandomDistributions) {
-  const uint64_t seed = ::testing::UnitTest::GetInstance()->random_seed() + 1;
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   Rng rng(seed);
   for (int round = 0; round < 50; ++round) {
@@ -141,7 +142,7 @@ TEST(Sampler, LogprobsAreOfTheModelBeforeTemperature) {
   Sampler sampler(table(), 4);
   const std::vector<double> p = {0.5, 0.3, 0.15, 0.05};
   const SampledToken token =
-      sampler.sample(logits_of(p), {.temperature = 0.1f, .seed = 3, .logprobs = 2u}, 0);
+      *sampler.sample(logits_of(p), {.temperature = 0.1f, .seed = 3, .logprobs = 2u}, 0);
   EXPECT_NEAR(token.logprob, std::log(p[token.id]), 1e-5);
   ASSERT_EQ(token.top.size(), 2u);
   EXPECT_EQ(token.top[0].id, 0u);
@@ -152,7 +153,20 @@ TEST(Sampler, LogprobsAreOfTheModelBeforeTemperature) {
 
 TEST(Sampler, NoLogprobsUnlessAsked) {
   Sampler sampler(table(), 2);
-  EXPECT_TRUE(sampler.sample(std::vector<float>{0, 1}, {}, 0).top.empty());
+  EXPECT_TRUE(sampler.sample(std::vector<float>{0, 1}, {}, 0)->top.empty());
+}
+
+TEST(Sampler, LogitsThatAreNoNumbersGiveNoTokenWhateverTheParameters) {
+  const float nan = std::nanf(""), inf = HUGE_VALF;
+  for (const std::vector<float>& logits :
+       {std::vector<float>{nan, nan, nan}, {1, inf, 2}, {-inf, -inf, -inf}}) {
+    for (const SamplingParams& params :
+         {SamplingParams{.temperature = 0}, SamplingParams{}, SamplingParams{.top_k = 2},
+          SamplingParams{.top_p = 0.5f}, SamplingParams{.min_p = 0.1f}}) {
+      Sampler sampler(table(), 3);
+      EXPECT_FALSE(sampler.sample(logits, params, 0).has_value());
+    }
+  }
 }
 
 TEST(TopLogprobs, OrdersByValueThenIdAndTakesNoMoreThanThereAre) {

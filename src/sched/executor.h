@@ -2,6 +2,7 @@
 // (tests), simulated.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -20,7 +21,9 @@ struct StepItem {
 };
 
 struct StepResult {
-  std::vector<SampledToken> tokens;  // one for each item with `sample`, in the order of the items
+  // One for each item with `sample`, in the order of the items. Nothing: the logits were no numbers
+  // (NaN, infinity), and that sequence must be ended.
+  std::vector<std::optional<SampledToken>> tokens;
 };
 
 class Executor {

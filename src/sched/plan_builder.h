@@ -34,7 +34,6 @@ class PlanBuilder {
   bool is_planned(SeqId id) const;
   bool preempted_any() const { return !plan_.preempt.empty(); }
   uint32_t tokens_left() const { return tokens_left_; }
-  uint32_t blocks_free() const { return blocks_free_; }
   StepPlan take() { return std::move(plan_); }
 
  private:

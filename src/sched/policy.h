@@ -24,7 +24,6 @@ struct PolicyEntry {
   std::unique_ptr<Policy> (*make)();
 };
 
-std::span<const PolicyEntry> policies();
 Result<std::unique_ptr<Policy>> make_policy(
     std::string_view name);  // unknown: the names that exist
 

@@ -14,10 +14,6 @@ constexpr PolicyEntry kPolicies[] = {
 
 }  // namespace
 
-std::span<const PolicyEntry> policies() {
-  return kPolicies;
-}
-
 Result<std::unique_ptr<Policy>> make_policy(std::string_view name) {
   std::string known;
   for (const PolicyEntry& entry : kPolicies) {

@@ -118,6 +118,7 @@ void Scheduler::admit(Sequence& seq) {
   CHECK(running_.size() < config_.running_max, "admitting sequence {} beyond {} running",
         value(seq.id), config_.running_max);
   seq.state = SeqState::kRunning;
+  seq.tokens.reserve(seq.length_max);  // so that commit() does not allocate
   std::erase(waiting_, seq.id);
   insert_by_age(running_, sequences_, seq.id);
 }
@@ -148,7 +149,9 @@ void Scheduler::commit(const Step& step, const StepResult& result) {
     seq.computed += item.count;
     if (!item.sample) continue;
     CHECK(sampled < result.tokens.size(), "the step sampled only {} tokens", result.tokens.size());
-    seq.tokens.push_back(result.tokens[sampled++].id);
+    const std::optional<SampledToken>& token = result.tokens[sampled++];
+    if (!token) continue;  // the caller ends it: check_invariants() would find it at the next plan
+    seq.tokens.push_back(token->id);
     CHECK(seq.length() <= seq.length_max, "sequence {} grew to {} tokens of at most {}",
           value(seq.id), seq.length(), seq.length_max);
   }

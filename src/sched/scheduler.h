@@ -42,7 +42,8 @@ class Scheduler {
   };
   Step plan(TimePoint now);
 
-  // After the executor ran the step. result.tokens: one for each item that samples.
+  // After the executor ran the step. result.tokens: one for each item that samples; the caller
+  // finishes the sequences that got none.
   void commit(const Step& step, const StepResult& result);
 
   // Forgets a sequence in any state and frees its blocks. False: no such sequence.

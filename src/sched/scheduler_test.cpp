@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/rng.h"
+#include "base/test_seed.h"
 
 namespace pacer::sched {
 namespace {
@@ -32,7 +33,7 @@ Scheduler::Step run_step(Scheduler& scheduler) {
   Scheduler::Step step = scheduler.plan(kStart);
   StepResult result;
   for (const StepItem& item : step.items) {
-    if (item.sample) result.tokens.push_back({.id = 9, .logprob = 0, .top = {}});
+    if (item.sample) result.tokens.emplace_back(SampledToken{.id = 9, .logprob = 0, .top = {}});
   }
   std::vector<SeqId> ids;
   for (const StepItem& item : step.items) ids.push_back(item.sequence->id);
@@ -59,7 +60,7 @@ TEST(Scheduler, APromptRunsWholeThenOneTokenAtATime) {
   EXPECT_EQ(step.items[0].count, 20u);
   EXPECT_TRUE(step.items[0].sample);
   EXPECT_EQ(step.first_scheduled, std::vector<SeqId>{SeqId{1}});
-  scheduler.commit(step, {.tokens = {{.id = 9, .logprob = 0, .top = {}}}});
+  scheduler.commit(step, {.tokens = {SampledToken{.id = 9, .logprob = 0, .top = {}}}});
 
   step = scheduler.plan(kStart);
   EXPECT_EQ(step.items[0].first, 20u);
@@ -137,7 +138,7 @@ TEST(Scheduler, OutOfBlocksTheYoungestGivesWayAndIsComputedAgain) {
     std::vector<SeqId> ids;
     for (const StepItem& item : step.items) {
       recomputed |= item.sequence->id == SeqId{2} && item.first == 0 && item.count > 30;
-      if (item.sample) result.tokens.push_back({.id = 9, .logprob = 0, .top = {}});
+      if (item.sample) result.tokens.emplace_back(SampledToken{.id = 9, .logprob = 0, .top = {}});
       ids.push_back(item.sequence->id);
     }
     scheduler.commit(step, result);
@@ -215,8 +216,7 @@ TEST(Scheduler, SequencesThatOutgrowThePoolAllFinishWithoutThrashing) {
 // Any mix of lengths, arrivals, cancellations and pool sizes: every step moves someone, and all
 // come to an end.
 TEST(Scheduler, RandomHistoriesKeepEveryInvariantAndEnd) {
-  const uint64_t base_seed =
-      static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
+  const uint64_t base_seed = test_seed();
   for (uint64_t seed = base_seed; seed < base_seed + 60; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     Rng rng(seed);

@@ -11,8 +11,8 @@ namespace pacer::sched {
 
 class ScriptedExecutor final : public Executor {
  public:
-  // next: the token after these. Default: says the prompt again, token by token, then `end`.
-  using Next = std::function<TokenId(const Sequence&)>;
+  // next: the token after these; nothing: as if the logits were NaN.
+  using Next = std::function<std::optional<TokenId>(const Sequence&)>;
   explicit ScriptedExecutor(Next next) : next_(std::move(next)) {}
 
   // Runs before each step; an Error fails the step.
@@ -27,7 +27,12 @@ class ScriptedExecutor final : public Executor {
     for (const StepItem& item : items) {
       tokens_run_ += item.count;
       if (!item.sample) continue;
-      SampledToken token{.id = next_(*item.sequence), .logprob = -0.5f, .top = {}};
+      const std::optional<TokenId> id = next_(*item.sequence);
+      if (!id) {
+        result.tokens.emplace_back();
+        continue;
+      }
+      SampledToken token{.id = *id, .logprob = -0.5f, .top = {}};
       for (uint32_t i = 0; i < item.sequence->sampling.logprobs.value_or(0); ++i) {
         token.top.push_back({.id = token.id + i, .logprob = -0.5f - static_cast<float>(i)});
       }

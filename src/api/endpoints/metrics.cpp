@@ -6,7 +6,7 @@ namespace pacer::api {
 void metrics_text(ApiContext& context, const http::Request&, Writer writer) {
   http::Response response;
   response.headers.add("Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-  response.body = context.metrics.text(context.clock.now());
+  response.body = context.metrics.text(context.engine.stalled_for());
   writer->send(std::move(response));
 }
 

@@ -14,6 +14,9 @@ namespace pacer::api {
 
 namespace {
 
+// About 0.1 s of an I/O thread, which also has to answer /health.
+constexpr size_t kTextBytesMax = 1 << 20;
+
 struct Tokens {
   std::vector<TokenId> ids;
   bool with_strings = false;
@@ -43,7 +46,14 @@ Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
   if (prompt != nullptr) {
     if (!prompt->is_string()) fields.fail("prompt", "a string", *prompt);
     if (!fields.ok()) return fields.error();
-    tokens.ids = encode_prompt(fields, prompt->get<std::string>(), context);
+    const auto& text = prompt->get_ref<const std::string&>();
+    if (text.size() > kTextBytesMax) {
+      return Error{Code::kTooLarge,
+                   fmt::format("'prompt' has {} bytes, but at most {} are tokenised in one request",
+                               text.size(), kTextBytesMax),
+                   "prompt"};
+    }
+    tokens.ids = encode_prompt(fields, text, context);
     if (!fields.ok()) return fields.error();
     return tokens;
   }

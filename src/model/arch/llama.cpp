@@ -1,4 +1,4 @@
-// Llama and everything of its shape (SmolLM, Llama 1-3, Mistral): the worked example of an
+// Llama and what has its shape (SmolLM, Llama 3, ...): the worked example of an
 // architecture.
 //
 // Pre-norm transformer with RMS norm, rotary positions on adjacent pairs (GGUF stores q and k so),
@@ -114,6 +114,11 @@ Status refuse_unsupported(const gguf::File& file) {
     return error(Code::kUnsupported, "{}: llama.rope.scaling.type '{}' is not supported",
                  file.path(), *scaling);
   }
+  ASSIGN_OR_RETURN(const auto window, file.find_uint("llama.attention.sliding_window"));
+  if (window.value_or(0) > 0) {
+    return error(Code::kUnsupported, "{}: llama.attention.sliding_window {} is not supported",
+                 file.path(), *window);
+  }
   ASSIGN_OR_RETURN(const auto linear_scale, file.find_float("llama.rope.scale_linear"));
   if (linear_scale.value_or(1.0) != 1.0) {
     return error(Code::kUnsupported, "{}: llama.rope.scale_linear {} is not supported", file.path(),
@@ -161,17 +166,15 @@ Result<ModelConfig> read_llama_config(const gguf::File& file) {
   }
   config.vocabulary = static_cast<uint32_t>(embedding->rows());
 
-  ASSIGN_OR_RETURN(const double epsilon,
-                   file.require_float("llama.attention.layer_norm_rms_epsilon"));
-  config.rms_epsilon = static_cast<float>(epsilon);
+  ASSIGN_OR_RETURN(config.rms_epsilon,
+                   read_positive(file, "llama.attention.layer_norm_rms_epsilon", std::nullopt));
   ASSIGN_OR_RETURN(config.rope.dims,
                    read_count_or(file, "llama.rope.dimension_count", kWidthMax, config.head_dim));
   if (config.rope.dims > config.head_dim || config.rope.dims % 2 != 0) {
     return error(Code::kBadFile, "{}: llama.rope.dimension_count is {} for heads of {} dimensions",
                  file.path(), config.rope.dims, config.head_dim);
   }
-  ASSIGN_OR_RETURN(const auto base, file.find_float("llama.rope.freq_base"));
-  config.rope.base = static_cast<float>(base.value_or(10000.0));
+  ASSIGN_OR_RETURN(config.rope.base, read_positive(file, "llama.rope.freq_base", 10000.0f));
   return config;
 }
 

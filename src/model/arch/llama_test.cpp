@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/rng.h"
+#include "base/test_seed.h"
 #include "gguf/test_gguf.h"
 #include "model/model.h"
 
@@ -208,8 +209,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Shape{.d_ff = 160, .vocabulary = 33}));
 
 TEST_P(LlamaTest, ComputesWhatThePaperSaysOnEveryTier) {
-  const uint64_t seed =
-      static_cast<uint64_t>(::testing::UnitTest::GetInstance()->random_seed()) + 1;
+  const uint64_t seed = test_seed();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   const TinyModel tiny(GetParam(), seed);
   const gguf::TempFile path(writer_for(tiny).bytes());
@@ -295,6 +295,13 @@ TEST(LlamaLoading, RefusesWhatItDoesNotUnderstandByName) {
           [](auto& w) { w.add_tensor("rope_freqs.weight", tensor::DType::kF32, {8}, Matrix(8)); },
           tiny),
       ::testing::HasSubstr("'rope_freqs.weight' is not one that this architecture has"));
+
+  EXPECT_THAT(refusal([](auto& w) { w.add_u32("llama.attention.sliding_window", 4096); }, tiny),
+              ::testing::HasSubstr("sliding_window 4096"));
+  for (const float base : {0.0f, -1.0f, std::nanf(""), HUGE_VALF}) {
+    EXPECT_THAT(refusal([&](auto& w) { w.add_f32("llama.rope.freq_base", base); }, tiny),
+                ::testing::HasSubstr("no finite number above 0"));
+  }
 
   TinyModel missing = tiny;
   missing.tensors.erase("blk.1.ffn_up.weight");
