@@ -1,17 +1,26 @@
 #!/usr/bin/env bash
 # From a fresh clone to a served model: installs what is missing, builds, fetches the default model, serves it.
-#   ./quickstart.sh            serves on 127.0.0.1:8000 until Ctrl-C (other flags are handed to `pacer serve`)
+#   ./quickstart.sh            serves on 127.0.0.1:8000 until Ctrl-C
 #   ./quickstart.sh --check    serves on a free port, streams one answer, stops; exit code 0 or 1
+# Other flags go to `pacer serve`; with -m MODEL that model is served and the default one is not fetched.
 # Safe to repeat: the second run takes seconds.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-step() { printf '\033[1m[%s/4] %s\033[0m\n' "$1" "$2"; }
+bold="" plain=""
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+step() { printf '%s[%s/4] %s%s\n' "$bold" "$1" "$2" "$plain"; }
 die() { printf 'pacer: %s\n' "$*" >&2; exit 1; }
 
-check=no
-if [ "${1:-}" = "--check" ]; then check=yes; shift; fi
-if [ "${1:-}" = "-h" ] || [ "${1:-}" = "--help" ]; then sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}"; exit 0; fi
+check=no own_model=no serve_flags=()
+for arg in "$@"; do
+    case "$arg" in
+        -h | --help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}"; exit 0 ;;
+        --check) check=yes ;;
+        -m | --model | --model=*) own_model=yes; serve_flags+=("$arg") ;;
+        *) serve_flags+=("$arg") ;;
+    esac
+done
 
 # rustup's own PATH line takes effect in new shells only; this one may be the old one.
 cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
@@ -20,19 +29,24 @@ if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 step 1 "tools and libraries"
 bash tools/install_deps.sh
 
-step 2 "build (the first time takes a few minutes)"
+first=""
+[ -f build/release/pacer ] || first=" (the first time takes a few minutes)"
+step 2 "build$first"
 bash tools/configure.sh release
 cmake --build --preset release --target pacer
 
 step 3 "model"
-model=$(bash tools/fetch_model.sh)
-echo "$model"
+if [ "$own_model" = no ]; then
+    model=$(bash tools/fetch_model.sh)
+    serve_flags+=(-m "$model")
+    echo "$model"
+fi
 
 step 4 "serve"
-if [ "$check" = no ]; then exec build/release/pacer serve -m "$model" "$@"; fi
+if [ "$check" = no ]; then exec build/release/pacer serve "${serve_flags[@]}"; fi
 
 log=$(mktemp)
-build/release/pacer serve -m "$model" --port 0 "$@" >"$log" 2>&1 &
+build/release/pacer serve --port 0 "${serve_flags[@]}" >"$log" 2>&1 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" 2>/dev/null || true; rm -f "$log"' EXIT
 url=

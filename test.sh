@@ -14,7 +14,9 @@ if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 # What sanitizers watch: all that has threads, pointers into files, or input from outside.
 sanitized=(base sys gguf tensor text kv sched engine http api metrics model runner)
 
-step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
+bold="" plain=""
+if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+step() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
 run_sanitized() {  # preset
     step "tools and libraries"
@@ -54,5 +56,6 @@ case "${1:-}" in
         step "tests"
         ctest --test-dir build/dev -j 2 --output-on-failure --no-tests=error
         ;;
+    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" ;;
     *) echo "test.sh: unknown argument '$1'; see the top of this file" >&2; exit 2 ;;
 esac

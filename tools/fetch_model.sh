@@ -17,6 +17,9 @@ if [ -f "$model" ]; then
 fi
 
 mkdir -p "$models" || die "cannot create $models"
+find "$models" -maxdepth 1 -name '.fetch.*' -mmin +60 -exec rm -rf {} +  # of a download that was killed
+trap 'exit 130' INT
+trap 'exit 143' TERM
 # Next to its place, so that the last step is a rename and nobody ever sees half a model.
 work=$(mktemp -d "$models/.fetch.XXXXXX")
 trap 'rm -rf "$work"' EXIT

@@ -9,6 +9,9 @@ import urllib.request
 
 
 def main() -> int:
+    if len(sys.argv) != 3:
+        print(__doc__.splitlines()[0], file=sys.stderr)
+        return 2
     url, message = sys.argv[1:3]
     body = {"messages": [{"role": "user", "content": message}], "temperature": 0, "max_tokens": 64,
             "stream": True, "stream_options": {"include_usage": True}}
@@ -40,4 +43,8 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except OSError as failure:
+        print(f"no answer from the server: {failure}", file=sys.stderr)
+        sys.exit(1)

@@ -76,11 +76,7 @@ Status start_engine(const ModelOptions& options, LoadedModel& loaded) {
   loaded.engine = std::make_unique<engine::Engine>(
       engine::EngineConfig{.max_model_len = context, .max_queue = options.max_queue},
       std::move(scheduler), *loaded.executor, *loaded.tokenizer, loaded.clock, *loaded.metrics);
-  log::info(
-      "KV cache: {} for {} tokens in {} blocks; up to {} tokens a request, {} requests running, {} "
-      "waiting",
-      human_bytes(uint64_t{blocks} * loaded.model->kv_shape().block_bytes()),
-      blocks * kv::kBlockTokens, blocks, context, options.max_num_seqs, options.max_queue);
+  loaded.kv_blocks = blocks;
   return Ok{};
 }
 

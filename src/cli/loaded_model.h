@@ -35,6 +35,7 @@ struct ModelOptions {
 struct LoadedModel {
   std::string name;
   const kernels::KernelTable* kernels = nullptr;
+  uint32_t kv_blocks = 0;
   SystemClock clock;
   std::unique_ptr<sys::ThreadPool> pool;
   std::unique_ptr<text::Tokenizer> tokenizer;

@@ -13,6 +13,7 @@
 #include "api/context.h"
 #include "api/error_format.h"
 #include "api/routes.h"
+#include "base/human.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "cli/commands.h"
@@ -45,16 +46,39 @@ void wait_until(Done&& done) {
   while (!done()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-void print_welcome(const std::string& base_url, const LoadedModel& loaded) {
-  log::info("serving {} on {}", loaded.name, base_url);
+void log_limits(const ModelOptions& options, const LoadedModel& loaded) {
+  const uint64_t bytes = uint64_t{loaded.kv_blocks} * loaded.model->kv_shape().block_bytes();
+  log::info(
+      "KV cache: {} for {} tokens; up to {} tokens a request, {} requests at once, {} waiting",
+      human_bytes(bytes), loaded.kv_blocks * kv::kBlockTokens, loaded.engine->length_max(),
+      options.max_num_seqs, options.max_queue);
+}
+
+// As a person on this machine would write it.
+std::string base_url(const std::string& host, uint16_t port) {
+  if (host == "0.0.0.0" || host == "::") return fmt::format("http://127.0.0.1:{}", port);
+  const bool ipv6 = host.find(':') != std::string::npos;
+  return fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
+}
+
+void print_welcome(const std::string& url, const LoadedModel& loaded) {
+  log::info("serving {} on {}", loaded.name, url);
   fmt::print(
       "\nPacer serves {} at {}\n\nTry it:\n\n"
       "  curl -N {}/v1/chat/completions -H 'Content-Type: application/json' \\\n"
       "    -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Hello, who are "
       "you?\"}}],\"stream\":true}}'\n\n"
       "Ctrl-C stops it.\n",
-      loaded.name, base_url, base_url);
+      loaded.name, url, url);
   std::fflush(stdout);
+}
+
+// The address being in use is the one failure here that a flag mends.
+Result<std::unique_ptr<http::Server>> start_server(const http::ServerOptions& options,
+                                                   api::ApiContext& api) {
+  auto server = http::Server::start(options, api::make_router(api), api::format_http_error);
+  if (server || server.error().code != Code::kIo) return server;
+  return error(Code::kIo, "{}; --port takes another", server.error().message);
 }
 
 // Requests in flight go on for up to the timeout; then, or on a second signal, they end with an
@@ -63,7 +87,8 @@ void drain(api::ApiContext& api, LoadedModel& loaded, http::Server& server, Engi
            uint32_t timeout_s) {
   api.draining.store(true);
   loaded.engine->stop_admitting();
-  log::info("draining: {} requests in flight, up to {} s", loaded.engine->in_flight(), timeout_s);
+  log::info("draining: {} requests in flight, up to {} s; a second signal ends them now",
+            loaded.engine->in_flight(), timeout_s);
   const TimePoint end = loaded.clock.now() + std::chrono::seconds(timeout_s);
   wait_until([&] {
     return loaded.engine->in_flight() == 0 || loaded.clock.now() >= end || g_signals.load() > 1;
@@ -103,13 +128,10 @@ Status serve(const ServeFlags& flags) {
       .started = loaded->clock.now(),
       .token_bytes_max = api::longest_token_bytes(*loaded->tokenizer)};
   EngineThread thread(*loaded->engine);
-  ASSIGN_OR_RETURN(const auto server, http::Server::start(flags.server, api::make_router(api),
-                                                          api::format_http_error));
+  ASSIGN_OR_RETURN(const auto server, start_server(flags.server, api));
   api.io.attach(server.get());
-  const bool ipv6 = flags.server.host.find(':') != std::string::npos;
-  print_welcome(fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", flags.server.host, ipv6 ? "]" : "",
-                            server->port()),
-                *loaded);
+  log_limits(options, *loaded);
+  print_welcome(base_url(flags.server.host, server->port()), *loaded);
 
   wait_until([] { return g_signals.load() > 0; });
   drain(api, *loaded, *server, thread, flags.shutdown_timeout_s);
@@ -129,6 +151,7 @@ void add_serve(CLI::App& app, int* exit_code) {
   command->add_option("--host", flags->server.host, "address or name to listen on")
       ->capture_default_str();
   command->add_option("--port", flags->server.port, "port to listen on; 0: any free one")
+      ->check(CLI::Range(0, 65535))
       ->capture_default_str();
   command->add_option("--served-model-name", options.served_name,
                       "what clients call the model (default: the file's name without .gguf)");
