@@ -46,12 +46,17 @@ class BodyReader final : public nlohmann::json_sax<Json> {
 
   // A scalar, whole at once.
   bool put_scalar(Json value) {
-    put(std::move(value));
+    if (put(std::move(value)) == nullptr) return false;
     if (!frames_.empty()) frames_.back().key.clear();
     return true;
   }
 
+  // Nothing: there are too many.
   Json* put(Json value) {
+    if (++values_ > kJsonValuesMax) {
+      fail(fmt::format("more than {} values", kJsonValuesMax));
+      return nullptr;
+    }
     if (frames_.empty()) {
       root_ = std::move(value);
       return &root_;
@@ -71,7 +76,9 @@ class BodyReader final : public nlohmann::json_sax<Json> {
       fail(fmt::format("nested deeper than {} levels", kJsonDepthMax));
       return false;
     }
-    frames_.push_back({put(std::move(container)), {}});
+    Json* opened = put(std::move(container));
+    if (opened == nullptr) return false;
+    frames_.push_back({opened, {}});
     return true;
   }
 
@@ -115,6 +122,7 @@ class BodyReader final : public nlohmann::json_sax<Json> {
     return shortened(what, 300);
   }
 
+  size_t values_ = 0;
   Json root_;
   std::vector<Frame> frames_;
   Error error_;

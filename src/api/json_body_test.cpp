@@ -30,6 +30,17 @@ TEST(JsonBody, TheLastOfTwoEqualKeysCounts) {
   EXPECT_EQ(body->dump(), R"({"a":3,"b":2})");
 }
 
+TEST(JsonBody, TheNumberOfValuesIsBoundedExactly) {
+  const auto list_of = [](size_t count) {
+    std::string body = R"({"p":[)";
+    for (size_t i = 0; i < count; ++i) body += i == 0 ? "1" : ",1";
+    return body + "]}";
+  };
+  EXPECT_TRUE(parse_json_object(list_of(kJsonValuesMax - 2)));  // and the list, and the object
+  const Error error = error_of(list_of(kJsonValuesMax - 1));
+  EXPECT_NE(error.message.find("more than 1000000 values"), std::string::npos) << error.message;
+}
+
 TEST(JsonBody, DepthIsBoundedExactly) {
   EXPECT_TRUE(parse_json_object(nested(kJsonDepthMax)));
   const Error error = error_of(nested(kJsonDepthMax + 1));

@@ -121,6 +121,13 @@ constexpr std::array<std::string_view, 5> kReservedKwargs = {
 void add_template_kwargs(Fields& fields, Json& chat) {
   const Json* kwargs = fields.object("chat_template_kwargs");
   if (kwargs == nullptr) return;
+  if (kwargs->size() > kTemplateKwargsMax) {
+    fields.fail(
+        invalid("chat_template_kwargs",
+                fmt::format("'chat_template_kwargs' has {} keys, but at most {} are allowed",
+                            kwargs->size(), kTemplateKwargsMax)));
+    return;
+  }
   for (const auto& [key, value] : kwargs->items()) {
     if (std::find(kReservedKwargs.begin(), kReservedKwargs.end(), key) != kReservedKwargs.end()) {
       const std::string name = "chat_template_kwargs." + key;
@@ -145,6 +152,17 @@ Status check_text_may_fit(std::string_view text, std::string name, const ApiCont
                std::move(name)};
 }
 
+// Before the next prompt of a list is tokenised, not after all of them.
+Status check_tokens_fit(size_t tokens, std::string name, const ApiContext& context) {
+  const size_t limit = context.engine.config().max_model_len;
+  if (tokens < limit) return Ok{};
+  context.metrics.on_rejected(metrics::RejectedReason::kTooLong);
+  return Error{Code::kTooLarge,
+               fmt::format("the prompt has {} tokens, but the context holds {}, answer included",
+                           tokens, limit),
+               std::move(name)};
+}
+
 Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::string& name,
                                              const ApiContext& context) {
   if (value.is_string()) {
@@ -153,6 +171,7 @@ Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::strin
     TRY(check_text_may_fit(text, name, context));
     std::vector<TokenId> tokens = context.tokenizer.encode(text);
     if (tokens.empty()) return invalid(name, fmt::format("'{}' has no tokens", name));
+    TRY(check_tokens_fit(tokens.size(), name, context));
     return tokens;
   }
   if (value.is_array()) {
@@ -183,6 +202,12 @@ Json read_chat(Fields& fields, FieldWarnings& warnings) {
   if (messages == nullptr || !messages->is_array() || messages->empty()) {
     fields.fail("messages", "a list of at least one message",
                 messages != nullptr ? *messages : Json());
+    return chat;
+  }
+  if (messages->size() > kMessagesMax) {
+    fields.fail(
+        invalid("messages", fmt::format("'messages' has {} messages, but at most {} are allowed",
+                                        messages->size(), kMessagesMax)));
     return chat;
   }
   for (size_t i = 0; i < messages->size() && fields.ok(); ++i) {
@@ -224,6 +249,16 @@ Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields, const Api
   if (prompt->size() > kPromptsMax) {
     return invalid("prompt", fmt::format("'prompt' has {} prompts, but at most {} are allowed",
                                          prompt->size(), kPromptsMax));
+  }
+  size_t bytes = 0;
+  for (const Json& text : *prompt) {
+    if (text.is_string()) bytes += text.get_ref<const std::string&>().size();
+  }
+  if (bytes > kPromptListBytesMax) {
+    return Error{Code::kTooLarge,
+                 fmt::format("the prompts have {} bytes together, but at most {} are allowed",
+                             bytes, kPromptListBytesMax),
+                 "prompt"};
   }
   for (size_t i = 0; i < prompt->size(); ++i) {
     ASSIGN_OR_RETURN(auto tokens,

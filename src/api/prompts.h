@@ -13,7 +13,11 @@
 
 namespace pacer::api {
 
-constexpr size_t kPromptsMax = 64;  // in one completions request
+// Bounds on what one request may make an I/O thread do, which also has to answer /health.
+constexpr size_t kPromptsMax = 64;                // in one completions request
+constexpr size_t kPromptListBytesMax = 1u << 20;  // of all their texts
+constexpr size_t kMessagesMax = 4096;
+constexpr size_t kTemplateKwargsMax = 64;
 
 // The `model` field: absent, or the one we serve.
 void check_model(Fields& fields, const ApiContext& context);

@@ -11,6 +11,7 @@
 #include "kv/block_manager.h"
 #include "sys/cpu_features.h"
 #include "sys/memory.h"
+#include "text/utf8.h"
 
 namespace pacer::cli {
 
@@ -56,14 +57,14 @@ Status load_weights(const ModelOptions& options, const gguf::File& file, LoadedM
   return Ok{};
 }
 
-Status start_engine(const ModelOptions& options, LoadedModel& loaded) {
+Status start_engine(const ModelOptions& options, std::unique_ptr<sched::Policy> policy,
+                    LoadedModel& loaded) {
   ASSIGN_OR_RETURN(const uint64_t budget, kv_budget(options.kv_cache_bytes));
   ASSIGN_OR_RETURN(const uint32_t blocks,
                    runner::kv_blocks_for_budget(loaded.model->kv_shape(), budget));
   ASSIGN_OR_RETURN(const uint32_t context,
                    context_length(options.max_model_len, loaded.model->config().context_length,
                                   blocks * kv::kBlockTokens));
-  ASSIGN_OR_RETURN(auto policy, sched::make_policy(options.policy));
   ASSIGN_OR_RETURN(loaded.executor,
                    runner::ModelExecutor::create(*loaded.model, *loaded.pool, blocks,
                                                  loaded.tokenizer->vocabulary_size()));
@@ -85,13 +86,18 @@ Status start_engine(const ModelOptions& options, LoadedModel& loaded) {
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   auto loaded = std::make_unique<LoadedModel>();
   const TimePoint start = loaded->clock.now();
+  // What the flags alone can get wrong, before a large file is read.
+  ASSIGN_OR_RETURN(auto policy, sched::make_policy(options.policy));
+  loaded->name = options.served_name.empty() ? std::filesystem::path(options.path).stem().string()
+                                             : options.served_name;
+  if (!text::is_valid_utf8(loaded->name)) {
+    return error(Code::kInvalidArgument, "the served model name is not valid UTF-8");
+  }
   sys::cpu_features();  // before any worker exists: the AMX permission is per process
   ASSIGN_OR_RETURN(loaded->kernels, kernels::choose_kernels());
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(options.path));
   ASSIGN_OR_RETURN(loaded->tokenizer, text::Tokenizer::from_gguf(file));
   ASSIGN_OR_RETURN(loaded->chat_template, text::ChatTemplate::from_gguf(file, *loaded->tokenizer));
-  loaded->name = options.served_name.empty() ? std::filesystem::path(options.path).stem().string()
-                                             : options.served_name;
 
   const uint32_t threads =
       std::min(options.threads.value_or(sys::cpu_limits().threads), kThreadsMax);
@@ -109,7 +115,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   log::info("{}: {} of weights, {} kernels on {} threads, loaded in {:.2f} s", loaded->name,
             human_bytes(loaded->model->weight_bytes()), loaded->kernels->name,
             loaded->pool->thread_count(), seconds(loaded->clock.now() - start));
-  TRY(start_engine(options, *loaded));
+  TRY(start_engine(options, std::move(policy), *loaded));
   return loaded;
 }
 

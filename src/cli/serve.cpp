@@ -113,6 +113,7 @@ Status serve(const ServeFlags& flags) {
   ASSIGN_OR_RETURN(const ModelOptions options, flags.model.into_options());
   std::signal(SIGTERM, count_signal);
   std::signal(SIGINT, count_signal);
+  std::signal(SIGPIPE, SIG_IGN);  // a log whose reader left must not take the server with it
   ASSIGN_OR_RETURN(const auto loaded, load_model(options));
 
   const auto unix_time = std::chrono::system_clock::now().time_since_epoch();

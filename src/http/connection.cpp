@@ -120,7 +120,6 @@ void Connection::begin_request() {
     in_.consume(1);
   }
   if (in_.size() == 0) return;
-  arrived_ = now();
   phase_ = Phase::kHeader;
   set_deadline(core_->options.header_timeout);
   parser_.emplace();

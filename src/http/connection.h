@@ -103,7 +103,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::beast::flat_buffer in_;
   std::optional<Parser> parser_;
   size_t header_bytes_ = 0;
-  TimePoint arrived_{};
 
   std::shared_ptr<Exchange> exchange_;  // set in kResponding
   Exchange::Piece out_;

@@ -67,7 +67,9 @@ bool Connection::fill_request(Request& request, std::string* why_not) {
   ErrorCode ec;
   const auto remote = socket_.remote_endpoint(ec);
   if (!ec) request.remote_address = remote.address().to_string();
-  request.arrived = arrived_;
+  // Now that it is whole: a first byte sent early must not jump the queue, and how long a client
+  // took to send is not our latency.
+  request.arrived = now();
   return true;
 }
 

@@ -53,7 +53,7 @@ struct Request {
   Headers headers;
   std::string body;
   std::string remote_address;  // without the port
-  TimePoint arrived{};         // when its first byte was read: TTFT counts from here
+  TimePoint arrived{};         // when its last byte was read: TTFT counts from here
 };
 
 struct Response {

@@ -21,7 +21,7 @@ namespace pacer::http {
 struct ServerOptions {
   std::string host = "127.0.0.1";  // an address, or a name: then all addresses it has here
   uint16_t port = 8000;            // 0: any free port
-  uint32_t io_threads = 2;
+  uint32_t io_threads = 4;         // one that parses a big request must not keep /health waiting
 
   // More than this in a request's body is a 413, in its request line and fields a 431. The second
   // also bounds the bytes kept of pipelined requests.

@@ -212,6 +212,16 @@ class Serving(unittest.TestCase):
         self.assertEqual(self.server.request("GET", "/nowhere")[0], 404)
         self.assertEqual(self.server.request("GET", "/v1/completions")[0], 405)
 
+    def test_lists_that_would_keep_an_io_thread_busy_are_refused(self):
+        for path, body, param in [
+                ("/v1/completions", {"prompt": [" " * 130000] * 60}, "prompt"),
+                ("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}] * 5000}, "messages"),
+                ("/v1/chat/completions", chat("x", chat_template_kwargs={str(i): i for i in range(100)}),
+                 "chat_template_kwargs"),
+                ("/tokenize", {"prompt": "a" * (2 << 20)}, "prompt")]:
+            status, answer = self.server.post(path, body)
+            self.assertEqual((status, answer["error"]["param"]), (400, param), answer)
+
     def test_models_health_ready_and_version_answer(self):
         self.assertEqual(json.loads(self.server.request("GET", "/v1/models")[1])["data"][0]["id"], "smol")
         for path in ("/health", "/ready", "/version", "/metrics"):
@@ -250,6 +260,25 @@ class Starting(unittest.TestCase):
             self.assertNotEqual(run.returncode, 0, args)
             self.assertIn(words, run.stderr, args)
             self.assertLess(len(run.stderr.strip().splitlines()), 4, run.stderr)
+
+    def test_a_log_whose_reader_left_does_not_take_the_server_with_it(self):
+        reader, writer = os.pipe()
+        process = subprocess.Popen([PACER, "serve", "-m", str(model_path()), "--port", "0", "--kv-cache-memory", "64MiB"],
+                                   stdout=subprocess.PIPE, stderr=writer, text=True)
+        os.close(writer)
+        try:
+            line = next(line for line in process.stdout if line.startswith("Pacer serves"))
+            os.close(reader)
+            connection = http.client.HTTPConnection("127.0.0.1", int(line.rsplit(":", 1)[1]), timeout=DEADLINE)
+            connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "max_tokens": 1, "unheard_of": 1}))
+            self.assertEqual(connection.getresponse().status, 200)
+            connection.close()
+            process.send_signal(signal.SIGTERM)
+            self.assertEqual(process.wait(DEADLINE), 0)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
 
     def test_a_port_that_is_taken_is_named(self):
         with Server("--kv-cache-memory", "64MiB") as server:
