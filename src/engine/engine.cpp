@@ -108,7 +108,9 @@ bool Engine::step() {
 
   const TimePoint now = clock_.now();
   if (result) {
-    counts.output_tokens = static_cast<uint32_t>(result->tokens.size());
+    counts.output_tokens =
+        static_cast<uint32_t>(std::count_if(result->tokens.begin(), result->tokens.end(),
+                                            [](const auto& token) { return token.has_value(); }));
     scheduler_->commit(step, *result);
     publish(step, *std::move(result), now);
   } else {

@@ -259,6 +259,8 @@ TEST_F(EngineTest, LogitsThatAreNoNumbersFailTheirOwnRequestAlone) {
   EXPECT_EQ(good_answer->finish->reason, FinishReason::kStop);
   EXPECT_EQ(bad_answer->text, "ba");
   EXPECT_EQ(bad_answer->finish->reason, FinishReason::kError);
+  EXPECT_EQ(bad_answer->finish->output_tokens, 2u);
+  EXPECT_EQ(metric("vllm:generation_tokens_total"), 9 + 2);
   EXPECT_EQ(metric("pacer_requests_failed_total"), 1);
 }
 
