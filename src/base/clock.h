@@ -1,4 +1,4 @@
-// Time as an argument: nobody below cli/ and http/ asks the machine for it.
+// Time as an argument: sched, engine, kv and model never ask the machine for it.
 #pragma once
 
 #include <chrono>
