@@ -8,13 +8,30 @@
 
 namespace pacer::kernels {
 
-constexpr uint32_t kQuantBlock = 32;  // values that share a scale, in weights and in activations
-constexpr uint32_t kRowGroup = 16;    // weight rows that a packed layout interleaves
+constexpr uint32_t kQuantBlock = 32;   // values that share a scale, in weights and in activations
+constexpr uint32_t kSuperBlock = 256;  // values of a block of the K-quants and IQ4_XS
+constexpr uint32_t kRowGroup = 16;     // weight rows that a packed layout interleaves
 constexpr uint32_t kKvBlockTokens = 16;
 
 // Weight formats that kernels multiply with; a subset of tensor::DType (kernel_table.h maps them).
-enum class WeightFormat : uint8_t { kF32, kF16, kBF16, kQ4_0, kQ4_1, kQ8_0 };
-constexpr uint32_t kWeightFormatCount = 6;
+enum class WeightFormat : uint8_t {
+  kF32,
+  kF16,
+  kBF16,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+  kIQ4NL,
+  kIQ4XS,
+};
+constexpr uint32_t kWeightFormatCount = 15;
 
 // What a tier's gemm wants its activations as, for a given weight format.
 enum class ActivationKind : uint8_t { kF32, kQ8 };
@@ -28,6 +45,16 @@ struct Activations {
   const float* scales;   // [rows][columns / 32]: x is about scale * value; scale = max|x| / 127
   const float* sums;  // [rows][columns / 32]: scale * (sum of the block's values), for formats with
                       // an offset
+  const float* half_sums;  // [rows][columns / 16]: the same of each half of a block, for formats
+                           // with an offset for every 16 columns
+};
+
+// Where quantize_q8 puts one row of activations.
+struct Q8Row {
+  int8_t* values;    // [columns]
+  float* scales;     // [columns / 32]
+  float* sums;       // [columns / 32]
+  float* half_sums;  // [columns / 16]
 };
 
 // Repacks rows [row_begin, row_end) of a matrix from GGUF blocks into the tier's layout. row_begin
@@ -88,9 +115,10 @@ struct StoreKvArgs {
 };
 
 // Causal attention of a run of query tokens of one sequence, for the query heads of one kv head.
-// Query token t (0-based) stands at position first_position + t and attends to positions 0 ..
-// first_position + t. Online softmax over the paged KV (Milakov, Gimelshein 2018; Kwon et al.,
-// "PagedAttention", 2023).
+// Query token t (0-based) stands at position p = first_position + t and attends to positions
+// 0 .. p, or with a window to the last `window` of them, itself included. KV blocks that are wholly
+// outside the window of every query token are not read. Online softmax over the paged KV (Milakov,
+// Gimelshein 2018; Kwon et al., "PagedAttention", 2023).
 struct AttendArgs {
   const float* q;   // token t, head h of the group: q + t * q_stride + h * head_dim
   size_t q_stride;  // floats
@@ -101,6 +129,8 @@ struct AttendArgs {
   uint32_t head_dim;  // a multiple of 8, at most 256
   uint32_t first_position;
   float scale;                  // usually 1 / sqrt(head_dim)
+  uint32_t window;              // 0: no limit
+  float soft_cap;               // above 0: score = cap * tanh(score / cap); 0: none
   const uint16_t* kv;           // this layer and kv head within block 0
   size_t block_stride;          // f16 values from one block id to the next
   const uint32_t* block_table;  // [ceil((first_position + tokens) / 16)]

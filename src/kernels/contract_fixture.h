@@ -169,6 +169,7 @@ struct ActivationRows {
   std::vector<int8_t> values;
   std::vector<float> scales;
   std::vector<float> sums;
+  std::vector<float> half_sums;
 
   ActivationRows(const KernelTable& kernels, uint32_t row_count, uint32_t column_count,
                  std::vector<float> x)
@@ -177,11 +178,13 @@ struct ActivationRows {
         f32(std::move(x)),
         values(f32.size()),
         scales(f32.size() / kQuantBlock),
-        sums(scales.size()) {
+        sums(scales.size()),
+        half_sums(2 * scales.size()) {
     const size_t blocks = columns / kQuantBlock;
     for (uint32_t m = 0; m < rows; ++m) {
-      kernels.quantize_q8(&f32[m * columns], columns, &values[m * columns], &scales[m * blocks],
-                          &sums[m * blocks]);
+      kernels.quantize_q8(&f32[m * columns], columns,
+                          {&values[m * columns], &scales[m * blocks], &sums[m * blocks],
+                           &half_sums[m * 2 * blocks]});
     }
   }
 
@@ -189,14 +192,15 @@ struct ActivationRows {
   Activations view(ActivationKind kind, uint32_t first, uint32_t count) const {
     const size_t blocks = columns / kQuantBlock;
     if (kind == ActivationKind::kF32) {
-      return {count, columns, &f32[first * columns], nullptr, nullptr, nullptr};
+      return {count, columns, &f32[first * columns], nullptr, nullptr, nullptr, nullptr};
     }
     return {count,
             columns,
             nullptr,
             &values[first * columns],
             &scales[first * blocks],
-            &sums[first * blocks]};
+            &sums[first * blocks],
+            &half_sums[first * 2 * blocks]};
   }
   Activations view(ActivationKind kind) const { return view(kind, 0, rows); }
 };

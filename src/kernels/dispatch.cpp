@@ -83,12 +83,30 @@ Result<WeightFormat> weight_format(tensor::DType dtype) {
       return WeightFormat::kQ4_0;
     case tensor::DType::kQ4_1:
       return WeightFormat::kQ4_1;
+    case tensor::DType::kQ5_0:
+      return WeightFormat::kQ5_0;
+    case tensor::DType::kQ5_1:
+      return WeightFormat::kQ5_1;
     case tensor::DType::kQ8_0:
       return WeightFormat::kQ8_0;
+    case tensor::DType::kQ2K:
+      return WeightFormat::kQ2K;
+    case tensor::DType::kQ3K:
+      return WeightFormat::kQ3K;
+    case tensor::DType::kQ4K:
+      return WeightFormat::kQ4K;
+    case tensor::DType::kQ5K:
+      return WeightFormat::kQ5K;
+    case tensor::DType::kQ6K:
+      return WeightFormat::kQ6K;
+    case tensor::DType::kIQ4NL:
+      return WeightFormat::kIQ4NL;
+    case tensor::DType::kIQ4XS:
+      return WeightFormat::kIQ4XS;
   }
   return error(Code::kUnsupported,
                "weights of type {} cannot be multiplied; supported are F32, F16, BF16, Q4_0, Q4_1, "
-               "Q8_0",
+               "Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS",
                tensor::ggml_type_name(static_cast<uint32_t>(dtype)));
 }
 

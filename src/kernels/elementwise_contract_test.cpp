@@ -47,6 +47,7 @@ TEST_P(ElementwiseContract, QuantizeQ8EqualsTheScalarTierToTheBit) {
     ASSERT_EQ(got.values, expected.values);
     ASSERT_EQ(got.scales, expected.scales);
     ASSERT_EQ(got.sums, expected.sums);
+    ASSERT_EQ(got.half_sums, expected.half_sums);
   }
 }
 

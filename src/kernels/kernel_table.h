@@ -33,13 +33,16 @@ struct KernelTable {
                      float* out);  // exactly the dequantised GGUF values; for embedding look-ups
 
   // One row of activations to q8 blocks of 32. Ties round to even; an all-zero block has scale 0.
-  void (*quantize_q8)(const float* x, uint32_t columns, int8_t* values, float* scales, float* sums);
+  void (*quantize_q8)(const float* x, uint32_t columns, const Q8Row& out);
   void (*gemm)(const GemmArgs& args);
 
   // Element-wise and row-wise parts. Vectors need no alignment; out may be x.
   void (*rms_norm)(const float* x, const float* weight, float epsilon, uint32_t n, float* out);
   void (*add)(const float* x, const float* y, uint32_t n, float* out);
   void (*silu_mul)(const float* gate, const float* up, uint32_t n, float* out);  // silu(gate) * up
+  // gelu(gate) * up, with the tanh form of gelu: g/2 * (1 + tanh(sqrt(2/pi) (g + 0.044715 g^3))).
+  void (*gelu_mul)(const float* gate, const float* up, uint32_t n, float* out);
+  void (*soft_cap)(const float* x, float cap, uint32_t n, float* out);  // cap * tanh(x / cap)
   void (*rope)(const RopeArgs& args);
 
   // Attention over the paged KV cache.

@@ -11,13 +11,17 @@ namespace pacer::model {
 ActivationBuffer::Plane::Plane(size_t values_count)
     : values(values_count),
       scales(values_count / kernels::kQuantBlock + 1),
-      sums(values_count / kernels::kQuantBlock + 1) {}
+      sums(values_count / kernels::kQuantBlock + 1),
+      half_sums(2 * (values_count / kernels::kQuantBlock + 1)) {}
 
 void ActivationBuffer::Plane::quantise_row(const kernels::KernelTable& kernels, const float* x,
                                            uint32_t row, uint32_t columns) {
   const size_t block = size_t{row} * (columns / kernels::kQuantBlock);
-  kernels.quantize_q8(x, columns, values.get() + size_t{row} * columns, scales.get() + block,
-                      sums.get() + block);
+  kernels.quantize_q8(x, columns,
+                      {.values = values.get() + size_t{row} * columns,
+                       .scales = scales.get() + block,
+                       .sums = sums.get() + block,
+                       .half_sums = half_sums.get() + 2 * block});
 }
 
 kernels::Activations ActivationBuffer::Plane::view(uint32_t rows, uint32_t columns) const {
@@ -26,7 +30,8 @@ kernels::Activations ActivationBuffer::Plane::view(uint32_t rows, uint32_t colum
           .f32 = nullptr,
           .values = values.get(),
           .scales = scales.get(),
-          .sums = sums.get()};
+          .sums = sums.get(),
+          .half_sums = half_sums.get()};
 }
 
 ActivationBuffer::ActivationBuffer(uint32_t rows_max, uint32_t columns_max)
@@ -75,7 +80,8 @@ kernels::Activations ActivationBuffer::f32() const {
           .f32 = f32_.get(),
           .values = nullptr,
           .scales = nullptr,
-          .sums = nullptr};
+          .sums = nullptr,
+          .half_sums = nullptr};
 }
 
 kernels::Activations ActivationBuffer::q8() const {

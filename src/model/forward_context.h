@@ -64,9 +64,10 @@ class ActivationBuffer {
                       uint32_t columns);
     kernels::Activations view(uint32_t rows, uint32_t columns) const;
 
-    Scratch<int8_t> values;  // [rows][columns]
-    Scratch<float> scales;   // [rows][columns / 32]
-    Scratch<float> sums;     // [rows][columns / 32]
+    Scratch<int8_t> values;    // [rows][columns]
+    Scratch<float> scales;     // [rows][columns / 32]
+    Scratch<float> sums;       // [rows][columns / 32]
+    Scratch<float> half_sums;  // [rows][columns / 16]
   };
 
   uint32_t rows_max_, columns_max_;

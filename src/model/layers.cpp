@@ -217,6 +217,8 @@ void attend(ForwardContext& ctx, const ForwardBatch& batch, uint32_t layer) {
          .head_dim = config.head_dim,
          .first_position = seq->first_position + first,
          .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
+         .window = 0,
+         .soft_cap = 0,
          .kv = ctx.kv.layer_head(layer, kv_head),
          .block_stride = ctx.kv.block_stride(),
          // Kernels know block ids as plain numbers.

@@ -82,6 +82,24 @@ std::optional<DTypeInfo> dtype_info(DType dtype) {
       return DTypeInfo{"Q4_1", kBlock, 2 + 2 + 16};
     case DType::kQ8_0:
       return DTypeInfo{"Q8_0", kBlock, 2 + 32};
+    case DType::kQ5_0:
+      return DTypeInfo{"Q5_0", 32, 22};
+    case DType::kQ5_1:
+      return DTypeInfo{"Q5_1", 32, 24};
+    case DType::kQ2K:
+      return DTypeInfo{"Q2_K", 256, 84};
+    case DType::kQ3K:
+      return DTypeInfo{"Q3_K", 256, 110};
+    case DType::kQ4K:
+      return DTypeInfo{"Q4_K", 256, 144};
+    case DType::kQ5K:
+      return DTypeInfo{"Q5_K", 256, 176};
+    case DType::kQ6K:
+      return DTypeInfo{"Q6_K", 256, 210};
+    case DType::kIQ4NL:
+      return DTypeInfo{"IQ4_NL", 32, 18};
+    case DType::kIQ4XS:
+      return DTypeInfo{"IQ4_XS", 256, 136};
   }
   return std::nullopt;  // the number came from a file and is none of ours
 }
@@ -120,6 +138,8 @@ void dequantize(DType dtype, const std::byte* src, size_t values, float* dst) {
     case DType::kQ8_0:
       for (size_t i = 0; i < values; i += kBlock, src += 34) dequantize_q8_0(src, dst + i);
       return;
+    default:
+      CHECK(false, "TODO");
   }
 }
 

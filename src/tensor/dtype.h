@@ -17,7 +17,16 @@ enum class DType : uint32_t {
   kF16 = 1,
   kQ4_0 = 2,
   kQ4_1 = 3,
+  kQ5_0 = 6,
+  kQ5_1 = 7,
   kQ8_0 = 8,
+  kQ2K = 10,
+  kQ3K = 11,
+  kQ4K = 12,
+  kQ5K = 13,
+  kQ6K = 14,
+  kIQ4NL = 20,
+  kIQ4XS = 23,
   kBF16 = 30,
 };
 

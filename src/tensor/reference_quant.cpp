@@ -92,6 +92,8 @@ void quantize(DType dtype, const float* src, size_t values, std::byte* dst) {
     case DType::kQ8_0:
       for (size_t i = 0; i < values; i += kBlock, dst += 34) quantize_q8_0(src + i, dst);
       return;
+    default:
+      CHECK(false, "TODO");
   }
 }
 

@@ -11,7 +11,7 @@ void pack(const PackArgs& args);
 void unpack_row(WeightFormat format, const void* packed, uint32_t rows, uint32_t columns,
                 uint32_t row, float* out);
 
-void quantize_q8(const float* x, uint32_t columns, int8_t* values, float* scales, float* sums);
+void quantize_q8(const float* x, uint32_t columns, const Q8Row& out);
 void gemm(const GemmArgs& args);
 void gemm_quantised(const GemmArgs& args);  // Q4_0, Q4_1, Q8_0
 void gemm_float(const GemmArgs& args);      // F32, F16, BF16

@@ -14,7 +14,8 @@ namespace {
 
 constexpr float kSmallestNormal = 1.17549435e-38f;
 
-void quantize_block(const float* x, int8_t* values, float* scale, float* sum) {
+// half_sums: [2].
+void quantize_block(const float* x, int8_t* values, float* scale, float* sum, float* half_sums) {
   const __m256 x0 = _mm256_loadu_ps(x);
   const __m256 x1 = _mm256_loadu_ps(x + 8);
   const __m256 x2 = _mm256_loadu_ps(x + 16);
@@ -43,16 +44,20 @@ void quantize_block(const float* x, int8_t* values, float* scale, float* sum) {
   const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
   _mm256_storeu_si256((__m256i*)values, _mm256_permutevar8x32_epi32(shuffled, order));
 
-  const __m256i sums = _mm256_add_epi32(_mm256_add_epi32(i0, i1), _mm256_add_epi32(i2, i3));
   // At most 32 * 127: exact in f32, so the order of adding does not matter.
-  *sum = *scale * sum_lanes(_mm256_cvtepi32_ps(sums));
+  const float first = sum_lanes(_mm256_cvtepi32_ps(_mm256_add_epi32(i0, i1)));
+  const float second = sum_lanes(_mm256_cvtepi32_ps(_mm256_add_epi32(i2, i3)));
+  *sum = *scale * (first + second);
+  half_sums[0] = *scale * first;
+  half_sums[1] = *scale * second;
 }
 
 }  // namespace
 
-void quantize_q8(const float* x, uint32_t columns, int8_t* values, float* scales, float* sums) {
+void quantize_q8(const float* x, uint32_t columns, const Q8Row& out) {
   for (uint32_t b = 0; b < columns / kQuantBlock; ++b) {
-    quantize_block(x + b * kQuantBlock, values + b * kQuantBlock, scales + b, sums + b);
+    quantize_block(x + b * kQuantBlock, out.values + b * kQuantBlock, out.scales + b, out.sums + b,
+                   out.half_sums + 2 * b);
   }
 }
 

@@ -4,14 +4,18 @@
 
 #include "kernels/avx2/kernels.h"
 #include "kernels/kernel_table.h"
+#include "kernels/scalar/kernels.h"
 
 namespace pacer::kernels::avx2 {
 
 constexpr KernelTable kTable = {
     .tier = IsaTier::kAvx2,
     .name = "avx2",
-    // F32, F16, BF16, Q4_0, Q4_1, Q8_0
+    // F32, F16, BF16; then the quantised ones
     .activation_kind = {ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kF32,
+                        ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8,
+                        ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8,
+                        ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8,
                         ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8},
     .packed_bytes = packed_bytes,
     .pack = pack,
@@ -21,6 +25,8 @@ constexpr KernelTable kTable = {
     .rms_norm = rms_norm,
     .add = add,
     .silu_mul = silu_mul,
+    .gelu_mul = scalar::gelu_mul,
+    .soft_cap = scalar::soft_cap,
     .rope = rope,
     .store_kv = store_kv,
     .attend_scratch_floats = attend_scratch_floats,

@@ -11,7 +11,8 @@ namespace {
 
 // A block whose scale would be denormal counts as zeros: 127 / max would overflow, and worker
 // threads flush denormals to zero anyway.
-void quantize_block(const float* x, int8_t* values, float* scale, float* sum) {
+// half_sums: [2].
+void quantize_block(const float* x, int8_t* values, float* scale, float* sum, float* half_sums) {
   float max = 0;
   for (uint32_t i = 0; i < kQuantBlock; ++i) max = std::fmax(max, std::fabs(x[i]));
   *scale = max / 127.0f;
@@ -19,13 +20,14 @@ void quantize_block(const float* x, int8_t* values, float* scale, float* sum) {
   if (is_zero) *scale = 0;
   const float inverse = is_zero ? 0.0f : 127.0f / max;
 
-  int32_t integer_sum = 0;
+  int32_t integer_sums[2] = {};
   for (uint32_t i = 0; i < kQuantBlock; ++i) {
     const int32_t value = static_cast<int32_t>(std::nearbyint(x[i] * inverse));  // ties to even
     values[i] = static_cast<int8_t>(value);
-    integer_sum += value;
+    integer_sums[i / (kQuantBlock / 2)] += value;
   }
-  *sum = *scale * static_cast<float>(integer_sum);
+  *sum = *scale * static_cast<float>(integer_sums[0] + integer_sums[1]);
+  for (uint32_t h = 0; h < 2; ++h) half_sums[h] = *scale * static_cast<float>(integer_sums[h]);
 }
 
 // (x, y) turned by the angle whose cosine and sine are given.
@@ -38,9 +40,10 @@ void rotate(float& x, float& y, float cos, float sin) {
 
 }  // namespace
 
-void quantize_q8(const float* x, uint32_t columns, int8_t* values, float* scales, float* sums) {
+void quantize_q8(const float* x, uint32_t columns, const Q8Row& out) {
   for (uint32_t b = 0; b < columns / kQuantBlock; ++b) {
-    quantize_block(x + b * kQuantBlock, values + b * kQuantBlock, scales + b, sums + b);
+    quantize_block(x + b * kQuantBlock, out.values + b * kQuantBlock, out.scales + b, out.sums + b,
+                   out.half_sums + 2 * b);
   }
 }
 
@@ -60,6 +63,19 @@ void silu_mul(const float* gate, const float* up, uint32_t n, float* out) {
     const float silu = gate[i] / (1.0f + std::exp(-gate[i]));
     out[i] = silu * up[i];
   }
+}
+
+void gelu_mul(const float* gate, const float* up, uint32_t n, float* out) {
+  constexpr float kSqrtTwoOverPi = 0.7978845608f;
+  for (uint32_t i = 0; i < n; ++i) {
+    const float g = gate[i];
+    const float inner = kSqrtTwoOverPi * (g + 0.044715f * g * g * g);
+    out[i] = 0.5f * g * (1.0f + std::tanh(inner)) * up[i];
+  }
+}
+
+void soft_cap(const float* x, float cap, uint32_t n, float* out) {
+  for (uint32_t i = 0; i < n; ++i) out[i] = cap * std::tanh(x[i] / cap);
 }
 
 void rope(const RopeArgs& args) {

@@ -19,8 +19,26 @@ inline tensor::DType dtype_of(WeightFormat format) {
       return tensor::DType::kQ4_0;
     case WeightFormat::kQ4_1:
       return tensor::DType::kQ4_1;
+    case WeightFormat::kQ5_0:
+      return tensor::DType::kQ5_0;
+    case WeightFormat::kQ5_1:
+      return tensor::DType::kQ5_1;
     case WeightFormat::kQ8_0:
       return tensor::DType::kQ8_0;
+    case WeightFormat::kQ2K:
+      return tensor::DType::kQ2K;
+    case WeightFormat::kQ3K:
+      return tensor::DType::kQ3K;
+    case WeightFormat::kQ4K:
+      return tensor::DType::kQ4K;
+    case WeightFormat::kQ5K:
+      return tensor::DType::kQ5K;
+    case WeightFormat::kQ6K:
+      return tensor::DType::kQ6K;
+    case WeightFormat::kIQ4NL:
+      return tensor::DType::kIQ4NL;
+    case WeightFormat::kIQ4XS:
+      return tensor::DType::kIQ4XS;
   }
   CHECK(false, "weight format {}", static_cast<int>(format));
 }

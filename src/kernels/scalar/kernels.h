@@ -14,12 +14,14 @@ void pack(const PackArgs& args);
 void unpack_row(WeightFormat format, const void* packed, uint32_t rows, uint32_t columns,
                 uint32_t row, float* out);
 
-void quantize_q8(const float* x, uint32_t columns, int8_t* values, float* scales, float* sums);
+void quantize_q8(const float* x, uint32_t columns, const Q8Row& out);
 void gemm_f32(const GemmArgs& args);
 
 void rms_norm(const float* x, const float* weight, float epsilon, uint32_t n, float* out);
 void add(const float* x, const float* y, uint32_t n, float* out);
 void silu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void gelu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void soft_cap(const float* x, float cap, uint32_t n, float* out);
 void rope(const RopeArgs& args);
 
 void store_kv(const StoreKvArgs& args);

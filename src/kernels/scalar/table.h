@@ -9,8 +9,7 @@ namespace pacer::kernels::scalar {
 constexpr KernelTable kTable = {
     .tier = IsaTier::kScalar,
     .name = "scalar",
-    .activation_kind = {ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kF32,
-                        ActivationKind::kF32, ActivationKind::kF32, ActivationKind::kF32},
+    .activation_kind = {},  // f32 for every format
     .packed_bytes = packed_bytes,
     .pack = pack,
     .unpack_row = unpack_row,
@@ -19,6 +18,8 @@ constexpr KernelTable kTable = {
     .rms_norm = rms_norm,
     .add = add,
     .silu_mul = silu_mul,
+    .gelu_mul = gelu_mul,
+    .soft_cap = soft_cap,
     .rope = rope,
     .store_kv = store_kv,
     .attend_scratch_floats = attend_scratch_floats,
