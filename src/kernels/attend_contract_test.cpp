@@ -18,6 +18,8 @@ struct AttendShape {
   uint32_t group;
   uint32_t tokens;
   uint32_t first_position;
+  uint32_t window = 0;
+  float soft_cap = 0;
 };
 
 // One sequence: query rows, and its keys and values in a paged cache of one layer with two kv
@@ -55,6 +57,8 @@ class Sequence {
     args.head_dim = shape_.head_dim;
     args.first_position = shape_.first_position + first;
     args.scale = scale();
+    args.window = shape_.window;
+    args.soft_cap = shape_.soft_cap;
     args.kv = cache_.data() + kKvHead * head_values();
     args.block_stride = block_values();
     args.block_table = table_.data();
@@ -71,17 +75,21 @@ class Sequence {
   // Softmax attention in double, straight from its definition; `bound` is what f32 may add to the
   // error.
   std::vector<double> expected(uint32_t token, uint32_t head, double* bound) const {
-    const uint32_t seen = shape_.first_position + token + 1;
+    const uint32_t end = shape_.first_position + token + 1;
+    const uint32_t begin = window_begin(token);
     const float* q = &q_[static_cast<size_t>(token) * q_stride() + head * shape_.head_dim];
-    std::vector<double> score(seen);
+    std::vector<double> score;
     double norm = 0;  // greatest sum of absolute products of a score
-    for (uint32_t p = 0; p < seen; ++p) {
+    for (uint32_t p = begin; p < end; ++p) {
       double absolute = 0;
+      score.push_back(0);
       for (uint32_t d = 0; d < shape_.head_dim; ++d) {
-        score[p] += static_cast<double>(q[d]) * key(p, d) * scale();
+        score.back() += static_cast<double>(q[d]) * key(p, d) * scale();
         absolute += std::fabs(static_cast<double>(q[d]) * key(p, d) * scale());
       }
       norm = std::max(norm, absolute);
+      const double cap = shape_.soft_cap;
+      if (cap > 0) score.back() = cap * std::tanh(score.back() / cap);
     }
     const double max = *std::max_element(score.begin(), score.end());
     double sum = 0;
@@ -89,27 +97,41 @@ class Sequence {
     std::vector<double> out(shape_.head_dim);
     double value_max = 0;
     for (uint32_t d = 0; d < shape_.head_dim; ++d) {
-      for (uint32_t p = 0; p < seen; ++p) {
-        out[d] += score[p] / sum * value(p, d);
+      for (uint32_t p = begin; p < end; ++p) {
+        out[d] += score[p - begin] / sum * value(p, d);
         value_max = std::max(value_max, std::fabs(value(p, d)));
       }
     }
     // An error e of a score is a relative error e of its weight, twice: above and below the
     // fraction line. The exponential and the chains over positions add relative errors of their
-    // own.
-    const double score_error = (shape_.head_dim + 8) * kRounding * norm + 2e-6;
-    *bound = (2 * score_error + (2.0 * seen + 16) * kRounding) * value_max;
+    // own. A cap makes no error greater (its slope is at most 1), but tanh adds its own.
+    const double cap_error = 8 * kRounding * std::min<double>(shape_.soft_cap, norm);
+    const double score_error = (shape_.head_dim + 8) * kRounding * norm + cap_error + 2e-6;
+    *bound = (2 * score_error + (2.0 * (end - begin) + 16) * kRounding) * value_max;
     return out;
   }
 
-  // Overwrites every position from `first` on with NaN.
-  void forget_from(uint32_t first) {
-    for (uint32_t p = first; p < positions_; ++p) {
+  // The first position that query token `token` attends to.
+  uint32_t window_begin(uint32_t token) const {
+    const uint32_t position = shape_.first_position + token;
+    if (shape_.window == 0 || position < shape_.window) return 0;
+    return position - shape_.window + 1;
+  }
+
+  // Overwrites the positions [first, end) with NaN.
+  void forget(uint32_t first, uint32_t end) {
+    for (uint32_t p = first; p < end; ++p) {
       for (uint32_t d = 0; d < shape_.head_dim; ++d) {
         cache_[key_index(p, d)] = kF16NaN;
         cache_[value_index(p, d)] = kF16NaN;
       }
     }
+  }
+  void forget_from(uint32_t first) { forget(first, positions_); }
+
+  // From now on the blocks before `block` are elsewhere: reading one faults.
+  void give_away_blocks_before(uint32_t block) {
+    for (uint32_t b = 0; b < block; ++b) table_[b] = 0x7fffffff;
   }
 
   const AttendShape& shape() const { return shape_; }
@@ -225,6 +247,106 @@ TEST_P(AttendContract, ATokensResultDoesNotDependOnTheChunk) {
                   0)
             << "tokens from " << t;
       }
+    }
+  }
+}
+
+AttendShape with_window(AttendShape shape, uint32_t window, float soft_cap = 0) {
+  shape.window = window;
+  shape.soft_cap = soft_cap;
+  return shape;
+}
+
+constexpr uint32_t kWindows[] = {1, 15, 16, 17, 40, 1000};
+
+TEST_P(AttendContract, AWindowLimitsHowFarATokenLooksBack) {
+  uint64_t seed = 100;
+  for (uint32_t window : kWindows) {
+    for (const AttendShape& shape : kShapes) {
+      SCOPED_TRACE(testing::Message() << "window " << window << " head_dim " << shape.head_dim
+                                      << " group " << shape.group << " tokens " << shape.tokens
+                                      << " from " << shape.first_position << ", seed " << seed);
+      const Sequence sequence(kernels(), with_window(shape, window), seed++);
+      expect_exact_attention(sequence, sequence.attend(0, shape.tokens));
+    }
+  }
+}
+
+TEST_P(AttendContract, AWindowOfTheWholeContextIsNoWindow) {
+  const AttendShape shape{64, 3, 40, 37};
+  const Sequence without(kernels(), shape, 6);
+  for (uint32_t window : {77u, 78u, 0xffffffffu}) {
+    const Sequence with(kernels(), with_window(shape, window), 6);
+    ASSERT_EQ(with.attend(0, 40), without.attend(0, 40)) << "window " << window;
+  }
+}
+
+// The chunk decides where the walk over blocks begins; the token's own window decides what counts.
+TEST_P(AttendContract, ATokensResultDoesNotDependOnTheChunkWithAWindow) {
+  for (const AttendShape& base : {AttendShape{64, 3, 90, 0}, AttendShape{64, 1, 150, 37},
+                                  AttendShape{128, 4, 41, 60}, AttendShape{24, 2, 130, 200}}) {
+    for (uint32_t window : kWindows) {
+      const AttendShape shape = with_window(base, window, window % 2 == 0 ? 20.0f : 0.0f);
+      const Sequence sequence(kernels(), shape, 5);
+      const std::vector<float> whole = sequence.attend(0, shape.tokens);
+      for (uint32_t chunk : {1u, 2u, 7u, 16u, 51u}) {
+        SCOPED_TRACE(testing::Message() << "head_dim " << shape.head_dim << " window " << window
+                                        << " chunk " << chunk);
+        for (uint32_t t = 0; t < shape.tokens; t += chunk) {
+          const uint32_t count = std::min(chunk, shape.tokens - t);
+          const std::vector<float> part = sequence.attend(t, count);
+          ASSERT_EQ(std::memcmp(part.data(), &whole[t * sequence.out_stride()],
+                                part.size() * sizeof(float)),
+                    0)
+              << "tokens from " << t;
+        }
+      }
+    }
+  }
+}
+
+// Blocks before every window may belong to somebody else by now, and what is left of the first
+// block is never used.
+TEST_P(AttendContract, NothingBeforeTheWindowsIsRead) {
+  for (uint32_t window : kWindows) {
+    for (const AttendShape& base :
+         {AttendShape{64, 3, 1, 200}, AttendShape{64, 3, 5, 130}, AttendShape{64, 3, 70, 95}}) {
+      SCOPED_TRACE(testing::Message() << "window " << window << " tokens " << base.tokens);
+      Sequence sequence(kernels(), with_window(base, window), 19);
+      const std::vector<float> before = sequence.attend(0, base.tokens);
+      const uint32_t begin = sequence.window_begin(0);
+      sequence.forget(0, begin);
+      sequence.give_away_blocks_before(begin / kKvBlockTokens);
+      ASSERT_EQ(sequence.attend(0, base.tokens), before);
+    }
+  }
+}
+
+// A NaN within the window of the first token, not of the last.
+TEST_P(AttendContract, ATokenSeesNothingBeforeItsOwnWindow) {
+  for (uint32_t window : {1u, 15u, 16u, 17u, 40u}) {
+    const AttendShape shape = with_window({64, 3, 80, 50}, window);
+    Sequence sequence(kernels(), shape, 23);
+    const std::vector<float> before = sequence.attend(0, shape.tokens);
+    for (uint32_t t : {1u, 3u, 30u, 79u}) {
+      sequence.forget(0, sequence.window_begin(t));
+      const std::vector<float> after = sequence.attend(0, shape.tokens);
+      for (size_t i = t * sequence.out_stride(); i < after.size(); ++i) {
+        ASSERT_EQ(after[i], before[i]) << "window " << window << ", from token " << t;
+      }
+    }
+  }
+}
+
+TEST_P(AttendContract, ASoftCapBendsTheScores) {
+  uint64_t seed = 300;
+  for (float cap : {0.5f, 5.0f, 50.0f}) {
+    for (const AttendShape& shape : kShapes) {
+      SCOPED_TRACE(testing::Message() << "cap " << cap << " head_dim " << shape.head_dim
+                                      << " group " << shape.group << " tokens " << shape.tokens
+                                      << " from " << shape.first_position << ", seed " << seed);
+      const Sequence sequence(kernels(), with_window(shape, 0, cap), seed++, 4.0f);
+      expect_exact_attention(sequence, sequence.attend(0, shape.tokens));
     }
   }
 }

@@ -147,6 +147,76 @@ TEST_P(ElementwiseContract, SiluMulOfExtremeGatesIsFinite) {
   EXPECT_FLOAT_EQ(out[8], 5e-31f);
 }
 
+TEST_P(ElementwiseContract, GeluMulIsAccurate) {
+  for (uint32_t n : kLengths) {
+    for (float limit : {0.01f, 3.0f, 12.0f}) {
+      SCOPED_TRACE(testing::Message() << "n and seed " << n << ", gates up to " << limit);
+      Rng rng(n);
+      const Unaligned gate(rng, n, limit);
+      const Unaligned up(rng, n);
+      Unaligned out(rng, n);
+      kernels().gelu_mul(gate.data(), up.data(), n, out.data());
+      for (uint32_t i = 0; i < n; ++i) {
+        const double g = gate.data()[i];
+        const double inner = std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g);
+        const double expected = 0.5 * g * (1 + std::tanh(inner)) * up.data()[i];
+        // As the tanh form has it: 1 + tanh cancels below 0, so what is lost is relative to g.
+        const double bound = 1e-6 * std::fabs(expected) + 3 * kRounding * std::fabs(g);
+        ASSERT_NEAR(out.data()[i], expected, bound) << "gate " << g;
+      }
+      out.expect_edges_untouched();
+    }
+  }
+}
+
+TEST_P(ElementwiseContract, GeluMulOfExtremeGatesIsFinite) {
+  const std::vector<float> gate = {0.0f,    -0.0f, 15.0f,  -15.0f, 200.0f,
+                                   -200.0f, 1e30f, -1e30f, 1e-30f};
+  const std::vector<float> up(gate.size(), 1.0f);
+  std::vector<float> out(gate.size());
+  kernels().gelu_mul(gate.data(), up.data(), static_cast<uint32_t>(gate.size()), out.data());
+  EXPECT_EQ(out[0], 0.0f);
+  EXPECT_EQ(out[1], 0.0f);
+  EXPECT_EQ(out[2], 15.0f);
+  EXPECT_NEAR(out[3], 0.0f, 1e-30f);
+  EXPECT_EQ(out[4], 200.0f);
+  EXPECT_NEAR(out[5], 0.0f, 1e-30f);
+  EXPECT_EQ(out[6], 1e30f);
+  EXPECT_TRUE(std::isfinite(out[7]));
+  EXPECT_FLOAT_EQ(out[8], 5e-31f);
+}
+
+TEST_P(ElementwiseContract, SoftCapIsAccurateFromTinyToHuge) {
+  for (uint32_t n : kLengths) {
+    for (float cap : {1.0f, 30.0f, 50.0f}) {
+      for (float limit : {1e-3f, 1.0f, 40.0f, 2000.0f, 1e30f}) {
+        SCOPED_TRACE(testing::Message()
+                     << "n and seed " << n << ", cap " << cap << ", up to " << limit);
+        Rng rng(n);
+        Unaligned x(rng, n, limit);
+        const std::vector<float> before(x.data(), x.data() + n);
+        kernels().soft_cap(x.data(), cap, n, x.data());  // out may be x
+        for (uint32_t i = 0; i < n; ++i) {
+          const double expected = cap * std::tanh(static_cast<double>(before[i]) / cap);
+          ASSERT_NEAR(x.data()[i], expected, 5e-7 * std::fabs(expected)) << "of " << before[i];
+          ASSERT_LE(std::fabs(x.data()[i]), cap);
+        }
+        x.expect_edges_untouched();
+      }
+    }
+  }
+}
+
+TEST_P(ElementwiseContract, SoftCapKeepsSignsAndTakesInfinities) {
+  std::vector<float> x = {kInfinity, -kInfinity, 0.0f, -0.0f, kNaN};
+  kernels().soft_cap(x.data(), 30.0f, static_cast<uint32_t>(x.size()), x.data());
+  EXPECT_EQ(x[0], 30.0f);
+  EXPECT_EQ(x[1], -30.0f);
+  EXPECT_EQ(x[2], 0.0f);
+  EXPECT_TRUE(x[3] == 0.0f && std::signbit(x[3]));
+  EXPECT_TRUE(std::isnan(x[4]));
+}
+
 TEST_P(ElementwiseContract, RopeEqualsTheScalarTierToTheBit) {
   for (RopePairing pairing : {RopePairing::kAdjacent, RopePairing::kHalves}) {
     for (uint32_t dims : {2u, 8u, 10u, 18u, 24u, 64u}) {

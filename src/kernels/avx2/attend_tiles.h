@@ -149,21 +149,21 @@ static void score_some_rows(uint32_t rows, uint32_t blocks, const float* q, uint
 }
 
 template <class Value>
-static void value_some_rows(uint32_t rows, const float* p, uint32_t end, const Value* v,
-                            uint32_t head_dim, const uint16_t* ahead, float* acc) {
+static void value_some_rows(uint32_t rows, const float* p, uint32_t begin, uint32_t end,
+                            const Value* v, uint32_t head_dim, const uint16_t* ahead, float* acc) {
   switch (rows) {
     case 1:
-      return value_rows<1>(p, 0, end, v, head_dim, ahead, acc);
+      return value_rows<1>(p, begin, end, v, head_dim, ahead, acc);
     case 2:
-      return value_rows<2>(p, 0, end, v, head_dim, ahead, acc);
+      return value_rows<2>(p, begin, end, v, head_dim, ahead, acc);
     case 3:
-      return value_rows<3>(p, 0, end, v, head_dim, ahead, acc);
+      return value_rows<3>(p, begin, end, v, head_dim, ahead, acc);
     case 4:
-      return value_rows<4>(p, 0, end, v, head_dim, ahead, acc);
+      return value_rows<4>(p, begin, end, v, head_dim, ahead, acc);
     case 5:
-      return value_rows<5>(p, 0, end, v, head_dim, ahead, acc);
+      return value_rows<5>(p, begin, end, v, head_dim, ahead, acc);
     default:
-      return value_rows<6>(p, 0, end, v, head_dim, ahead, acc);
+      return value_rows<6>(p, begin, end, v, head_dim, ahead, acc);
   }
 }
 

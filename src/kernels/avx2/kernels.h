@@ -19,6 +19,8 @@ void gemm_float(const GemmArgs& args);      // F32, F16, BF16
 void rms_norm(const float* x, const float* weight, float epsilon, uint32_t n, float* out);
 void add(const float* x, const float* y, uint32_t n, float* out);
 void silu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void gelu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void soft_cap(const float* x, float cap, uint32_t n, float* out);
 void rope(const RopeArgs& args);
 
 void store_kv(const StoreKvArgs& args);

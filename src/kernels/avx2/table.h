@@ -4,7 +4,6 @@
 
 #include "kernels/avx2/kernels.h"
 #include "kernels/kernel_table.h"
-#include "kernels/scalar/kernels.h"
 
 namespace pacer::kernels::avx2 {
 
@@ -25,8 +24,8 @@ constexpr KernelTable kTable = {
     .rms_norm = rms_norm,
     .add = add,
     .silu_mul = silu_mul,
-    .gelu_mul = scalar::gelu_mul,
-    .soft_cap = scalar::soft_cap,
+    .gelu_mul = gelu_mul,
+    .soft_cap = soft_cap,
     .rope = rope,
     .store_kv = store_kv,
     .attend_scratch_floats = attend_scratch_floats,

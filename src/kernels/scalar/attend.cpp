@@ -2,9 +2,11 @@
 //
 // Block by block: a block of 16 tokens is widened from f16 once, then every query row (a query
 // token and a head of the group) takes it in with an online softmax. A row sees the same blocks in
-// the same order whatever other rows are in the call, and never reads a slot beyond its own
-// position, whose contents may be anything.
+// the same order whatever other rows are in the call. It never uses a slot beyond its own position
+// or before its window, whose contents may be anything; blocks that no row of the call sees are not
+// touched at all: whoever manages them may have given them away.
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -46,17 +48,23 @@ void widen(const uint16_t* block, uint32_t head_dim, uint32_t tokens, WideBlock&
   }
 }
 
-// Takes the first `tokens` tokens of the block into the row's softmax.
-void attend_block(const AttendArgs& args, const float* q, const WideBlock& block, uint32_t tokens,
-                  const RowState& row) {
+// The first position that the query token at `position` attends to.
+uint32_t window_begin(const AttendArgs& args, uint32_t position) {
+  return args.window == 0 || position < args.window ? 0 : position - args.window + 1;
+}
+
+// Takes the tokens [begin, end) of the block, at least one, into the row's softmax.
+void attend_block(const AttendArgs& args, const float* q, const WideBlock& block, uint32_t begin,
+                  uint32_t end, const RowState& row) {
   float score[kKvBlockTokens] = {};
   for (uint32_t d = 0; d < args.head_dim; ++d) {
-    for (uint32_t t = 0; t < tokens; ++t) score[t] += q[d] * block.k[d * kKvBlockTokens + t];
+    for (uint32_t t = begin; t < end; ++t) score[t] += q[d] * block.k[d * kKvBlockTokens + t];
   }
 
   float max = *row.max;
-  for (uint32_t t = 0; t < tokens; ++t) {
+  for (uint32_t t = begin; t < end; ++t) {
     score[t] *= args.scale;
+    if (args.soft_cap > 0) score[t] = args.soft_cap * std::tanh(score[t] / args.soft_cap);
     max = std::fmax(max, score[t]);
   }
 
@@ -65,7 +73,7 @@ void attend_block(const AttendArgs& args, const float* q, const WideBlock& block
   *row.weight_sum *= shrink;
   for (uint32_t d = 0; d < args.head_dim; ++d) row.accumulated[d] *= shrink;
 
-  for (uint32_t t = 0; t < tokens; ++t) {
+  for (uint32_t t = begin; t < end; ++t) {
     const float weight = std::exp(score[t] - max);
     *row.weight_sum += weight;
     const float* v = block.v + t * args.head_dim;
@@ -104,17 +112,21 @@ void attend(const AttendArgs& args) {
 
   const uint32_t positions = args.first_position + args.tokens;
   WideBlock wide;
-  for (uint32_t begin = 0; begin < positions; begin += kKvBlockTokens) {
+  // The first query token looks back furthest.
+  const uint32_t first_seen = window_begin(args, args.first_position);
+  for (uint32_t begin = first_seen / kKvBlockTokens * kKvBlockTokens; begin < positions;
+       begin += kKvBlockTokens) {
     const uint16_t* block = args.kv + args.block_table[begin / kKvBlockTokens] * args.block_stride;
     const uint32_t stored = positions - begin < kKvBlockTokens ? positions - begin : kKvBlockTokens;
     widen(block, args.head_dim, stored, wide);
     for (uint32_t r = 0; r < rows; ++r) {
       const uint32_t t = r / args.group;
-      const uint32_t seen = args.first_position + t + 1;  // positions this row attends to
-      if (seen <= begin) continue;
-      const uint32_t tokens = seen - begin < stored ? seen - begin : stored;
+      const uint32_t position = args.first_position + t;
+      const uint32_t from = std::max(window_begin(args, position), begin);
+      const uint32_t to = std::min(position + 1, begin + stored);
+      if (from >= to) continue;
       const float* q = args.q + t * args.q_stride + (r % args.group) * args.head_dim;
-      attend_block(args, q, wide, tokens, row_state(args, r));
+      attend_block(args, q, wide, from - begin, to - begin, row_state(args, r));
     }
   }
 
