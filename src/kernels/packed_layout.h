@@ -1,6 +1,6 @@
 // The packed weight layout of the wide tiers: what pack writes, and what the gemm of kernels/avx2
 // and kernels/avx512 reads. With args.h and peak_loops.h the only outside header that they include:
-// no std templates here either.
+// no std templates here either, and no function that the linker could share between folders.
 //
 // Rows go in groups of 16 and a SIMD lane is a row, so no kernel sums horizontally and the scales
 // of a block are plain vector loads. A group is one sequential stream: its spans of columns one
@@ -74,11 +74,13 @@ struct SpanShape {
   uint32_t codes_bytes;   // of one block
   uint32_t tail_bytes;    // of one block
 
-  constexpr uint32_t block_bytes() const { return codes_bytes + tail_bytes; }
-  constexpr uint32_t bytes() const { return header_bytes + columns / kQuantBlock * block_bytes(); }
+  [[gnu::always_inline]] constexpr uint32_t block_bytes() const { return codes_bytes + tail_bytes; }
+  [[gnu::always_inline]] constexpr uint32_t bytes() const {
+    return header_bytes + columns / kQuantBlock * block_bytes();
+  }
 };
 
-constexpr SpanShape span_shape(WeightFormat format) {
+static constexpr SpanShape span_shape(WeightFormat format) {
   constexpr uint32_t f16 = kVectorF16Bytes;
   constexpr uint32_t two_i8 = 2 * kVectorI8Bytes;
   switch (format) {
@@ -113,17 +115,17 @@ constexpr SpanShape span_shape(WeightFormat format) {
   return {1, 0, 0, 0};  // not quantised: no span
 }
 
-constexpr bool is_quantised(WeightFormat format) {
+static constexpr bool is_quantised(WeightFormat format) {
   return format > WeightFormat::kBF16;
 }
 
 // Bytes of one value of the formats that are not quantised.
-constexpr size_t value_bytes(WeightFormat format) {
+static constexpr size_t value_bytes(WeightFormat format) {
   return format == WeightFormat::kF32 ? 4 : 2;
 }
 
 // Bytes of 16 rows.
-constexpr size_t group_bytes(WeightFormat format, uint32_t columns) {
+static constexpr size_t group_bytes(WeightFormat format, uint32_t columns) {
   if (!is_quantised(format)) return size_t{columns} * kRowGroup * value_bytes(format);
   const SpanShape shape = span_shape(format);
   return size_t{columns / shape.columns} * shape.bytes();

@@ -1,7 +1,8 @@
-// The scalar definition of every format: what kernels are checked against.
+// Types, their sizes, and dequantize(), the definition that kernels are checked against. The bits
+// of a quantised block are taken apart in code_block.cpp.
 //
-// Written to be checked by eye against the GGUF format, not to be fast. Sources may be unaligned (a
-// GGUF file may have alignment 1), so every multi-byte field is read with memcpy.
+// Sources may be unaligned (a GGUF file may have alignment 1), so every multi-byte field is read
+// with memcpy.
 #include "tensor/dtype.h"
 
 #include <array>
@@ -9,19 +10,10 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "tensor/code_block.h"
 
 namespace pacer::tensor {
 namespace {
-
-// A quantised block holds 32 values in every format that we compute with.
-//
-//   Q4_0   f16 d | 16 bytes            value = d * (q - 8)
-//   Q4_1   f16 d | f16 m | 16 bytes    value = d * q + m
-//   Q8_0   f16 d | 32 int8             value = d * q
-//
-// A byte of 4-bit values holds value j in its low nibble and value j + 16 in its high nibble.
-constexpr size_t kBlock = 32;
-constexpr size_t kHalfBlock = kBlock / 2;
 
 constexpr std::array<const char*, 43> kGgmlTypeNames = {
     "F32",   "F16",        "Q4_0",       "Q4_1",       "Q4_2",     "Q4_3",     "Q5_0",
@@ -38,34 +30,6 @@ uint16_t load_u16(const std::byte* src) {
   return bits;
 }
 
-void dequantize_q4_0(const std::byte* block, float* dst) {
-  const float d = f16_to_f32(load_u16(block));
-  const std::byte* nibbles = block + 2;
-  for (size_t j = 0; j < kHalfBlock; ++j) {
-    const int byte = std::to_integer<int>(nibbles[j]);
-    dst[j] = d * static_cast<float>((byte & 15) - 8);
-    dst[j + kHalfBlock] = d * static_cast<float>((byte >> 4) - 8);
-  }
-}
-
-void dequantize_q4_1(const std::byte* block, float* dst) {
-  const float d = f16_to_f32(load_u16(block));
-  const float m = f16_to_f32(load_u16(block + 2));
-  const std::byte* nibbles = block + 4;
-  for (size_t j = 0; j < kHalfBlock; ++j) {
-    const int byte = std::to_integer<int>(nibbles[j]);
-    dst[j] = d * static_cast<float>(byte & 15) + m;
-    dst[j + kHalfBlock] = d * static_cast<float>(byte >> 4) + m;
-  }
-}
-
-void dequantize_q8_0(const std::byte* block, float* dst) {
-  const float d = f16_to_f32(load_u16(block));
-  for (size_t j = 0; j < kBlock; ++j) {
-    dst[j] = d * static_cast<float>(static_cast<int8_t>(block[2 + j]));
-  }
-}
-
 }  // namespace
 
 std::optional<DTypeInfo> dtype_info(DType dtype) {
@@ -77,15 +41,15 @@ std::optional<DTypeInfo> dtype_info(DType dtype) {
     case DType::kBF16:
       return DTypeInfo{"BF16", 1, 2};
     case DType::kQ4_0:
-      return DTypeInfo{"Q4_0", kBlock, 2 + 16};
+      return DTypeInfo{"Q4_0", 32, 18};
     case DType::kQ4_1:
-      return DTypeInfo{"Q4_1", kBlock, 2 + 2 + 16};
-    case DType::kQ8_0:
-      return DTypeInfo{"Q8_0", kBlock, 2 + 32};
+      return DTypeInfo{"Q4_1", 32, 20};
     case DType::kQ5_0:
       return DTypeInfo{"Q5_0", 32, 22};
     case DType::kQ5_1:
       return DTypeInfo{"Q5_1", 32, 24};
+    case DType::kQ8_0:
+      return DTypeInfo{"Q8_0", 32, 34};
     case DType::kQ2K:
       return DTypeInfo{"Q2_K", 256, 84};
     case DType::kQ3K:
@@ -129,17 +93,14 @@ void dequantize(DType dtype, const std::byte* src, size_t values, float* dst) {
     case DType::kBF16:
       for (size_t i = 0; i < values; ++i) dst[i] = bf16_to_f32(load_u16(src + 2 * i));
       return;
-    case DType::kQ4_0:
-      for (size_t i = 0; i < values; i += kBlock, src += 18) dequantize_q4_0(src, dst + i);
-      return;
-    case DType::kQ4_1:
-      for (size_t i = 0; i < values; i += kBlock, src += 20) dequantize_q4_1(src, dst + i);
-      return;
-    case DType::kQ8_0:
-      for (size_t i = 0; i < values; i += kBlock, src += 34) dequantize_q8_0(src, dst + i);
-      return;
     default:
-      CHECK(false, "TODO");
+      break;
+  }
+  const DTypeInfo info = *dtype_info(dtype);
+  for (size_t i = 0; i < values; i += info.block_values, src += info.block_bytes) {
+    for (uint32_t part = 0; part < info.block_values / kCodeBlock; ++part) {
+      dequantize(dtype, read_code_block(dtype, src, part), dst + i + part * kCodeBlock);
+    }
   }
 }
 
