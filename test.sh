@@ -29,6 +29,10 @@ run_sanitized() {  # preset
         # A folder without tests has no target.
         compgen -G "src/$folder/*_test.cpp" >/dev/null || compgen -G "src/$folder/**/*_test.cpp" >/dev/null || continue
         targets+=("${folder}_test")
+        local fuzzer
+        for fuzzer in "src/$folder"/*_fuzz.cpp; do
+            [ -f "$fuzzer" ] && targets+=("${folder}_$(basename "$fuzzer" .cpp)")
+        done
     done
     cmake --build --preset "$1" --target "${targets[@]}"
     step "tests under $1"

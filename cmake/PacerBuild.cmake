@@ -8,6 +8,7 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 option(PACER_WERROR "Warnings are errors" OFF)
 set(PACER_SANITIZE "" CACHE STRING "address,undefined | thread | empty")
+option(PACER_FUZZ "With clang: *_fuzz.cpp become libFuzzer programs" OFF)
 
 add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wimplicit-fallthrough)
 if(PACER_WERROR)
@@ -19,6 +20,12 @@ if(PACER_SANITIZE)
   # makes on purpose, for a broken object.
   add_compile_options(-fno-sanitize=vptr)
   add_link_options(-fsanitize=${PACER_SANITIZE})
+endif()
+if(PACER_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "PACER_FUZZ needs clang: -DCMAKE_C_COMPILER=clang-14 -DCMAKE_CXX_COMPILER=clang++-14")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # tools/layers.txt -> pacer_layer_<folder>, the list of folders it may include (and so link).
@@ -44,11 +51,13 @@ set(pacer_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vn
 set(pacer_isa_flags_amx ${pacer_isa_flags_avx512} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 # pacer_folder(<name> [PUBLIC libs...] [PRIVATE libs...])
-# Sources are every .cpp of the folder; *_test.cpp go to <name>_test (label <name>).
+# Sources are every .cpp of the folder; *_test.cpp go to <name>_test (label <name>), each *_fuzz.cpp to <name>_<stem>.
 function(pacer_folder name)
   cmake_parse_arguments(arg "" "" "PUBLIC;PRIVATE" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${name})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${dir}/*.cpp)
+  set(fuzzers ${sources})
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "(_test|_fuzz|_bench)\\.cpp$|/main\\.cpp$")
@@ -74,6 +83,25 @@ function(pacer_folder name)
   if(tests)
     pacer_test(${name}_test LABEL ${name} SOURCES ${tests} LINKS pacer_${name} ${arg_PUBLIC} ${arg_PRIVATE})
   endif()
+  foreach(fuzzer IN LISTS fuzzers)
+    pacer_fuzzer(${name} ${fuzzer})
+  endforeach()
+endfunction()
+
+# One fuzz target: libFuzzer with PACER_FUZZ, else a program that replays tests/fuzz/<folder>/<stem>/, and a test that
+# does so.
+function(pacer_fuzzer folder source)
+  cmake_path(GET source STEM stem)
+  set(target ${folder}_${stem})
+  add_executable(${target} ${source})
+  target_link_libraries(${target} PRIVATE pacer_${folder})
+  if(PACER_FUZZ)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    return()
+  endif()
+  target_sources(${target} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+  add_test(NAME ${target} COMMAND ${target} ${CMAKE_SOURCE_DIR}/tests/fuzz/${folder}/${stem})
+  set_tests_properties(${target} PROPERTIES LABELS ${folder} TIMEOUT 300)
 endfunction()
 
 # pacer_test(<target> LABEL <label> SOURCES ... LINKS ...): one GoogleTest program, one CTest entry per TEST.

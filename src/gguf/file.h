@@ -1,6 +1,9 @@
 // A GGUF file, v2 or v3, little endian, memory-mapped: metadata and the tensor directory. Knows no
 // model.
 //
+// A split model (NAME-00001-of-0000N.gguf) is opened by its first file and is one File: the
+// metadata of the first, the tensors of all, each mapped where it lies.
+//
 // Nothing in the file is trusted: every count, offset, size, alignment, type and string is checked
 // before use, so open() either returns a file whose every accessor is safe, or an Error with the
 // file name and the reason. Specification:
@@ -39,19 +42,22 @@ struct TensorInfo {
   uint64_t rows() const { return shape.size() > 1 ? shape[1] : 1; }
 };
 
+struct SplitInfo;  // gguf/shards.h
+
 class File {
  public:
   static Result<File> open(const std::string& path);
 
   const std::string& path() const { return path_; }
   uint32_t version() const { return version_; }
-  uint64_t size_bytes() const { return mapped_.bytes().size(); }
+  uint64_t size_bytes() const;  // of all shards together
+  size_t shard_count() const { return shards_.size(); }
 
   const std::map<std::string_view, Value>& metadata() const { return metadata_; }
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   // The weights were copied elsewhere: their pages need not stay in memory. Everything stays
   // readable.
-  void release_pages() const { mapped_.release(); }
+  void release_pages() const;
   const TensorInfo* find_tensor(std::string_view name) const;  // nullptr when absent
 
   // Typed metadata. Absent is nullopt; present with another type is an Error naming key and types.
@@ -71,9 +77,11 @@ class File {
 
  private:
   File() = default;
+  Status open_shards(const SplitInfo& split);
+  Status add_tensors(const std::string& path, std::vector<TensorInfo> tensors);
 
   std::string path_;
-  sys::MappedFile mapped_;
+  std::vector<sys::MappedFile> shards_;  // the first is the file at path_
   uint32_t version_ = 0;
   std::map<std::string_view, Value> metadata_;
   std::vector<TensorInfo> tensors_;

@@ -167,15 +167,35 @@ TEST(GgufFile, ContentErrorsBeginWithThePath) {
   EXPECT_THAT(message_of(File::open(file.path())), HasSubstr(file.path() + ": not a GGUF file"));
 }
 
-// The model that the project is tested with, when it has been installed.
-TEST(GgufFile, TheRealModelOpens) {
+// Every cut of a file on disk is refused with its path: nothing reads behind the end of a mapping.
+TEST(GgufFile, EveryCutOfAFileIsRefusedWithItsPath) {
+  GgufWriter w;
+  w.add_string("general.architecture", "llama").add_strings("words", {"a", "bc"});
+  w.add_tensor("t", DType::kQ8_0, {32, 2}, ramp(64)).add_tensor("u", DType::kF32, {3}, ramp(3));
+  const std::vector<std::byte> whole = w.bytes();
+  const TempFile file(whole);
+  ASSERT_TRUE(File::open(file.path()));
+  for (size_t size = whole.size(); size-- > 0;) {
+    std::filesystem::resize_file(file.path(), size);
+    const auto opened = File::open(file.path());
+    ASSERT_FALSE(opened) << size;
+    EXPECT_THAT(opened.error().message, HasSubstr(file.path())) << size;
+  }
+}
+
+std::string real_model_path() {
   const auto env = [](const char* name) {
     return std::string(std::getenv(name) ? std::getenv(name) : "");
   };
   std::string folder = env("PACER_MODELS");
   if (folder.empty() && !env("PACER_HOME").empty()) folder = env("PACER_HOME") + "/models";
   if (folder.empty()) folder = env("HOME") + "/.cache/pacer/models";
-  const std::string path = folder + "/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return folder + "/SmolLM2-135M-Instruct.Q4_1.gguf";
+}
+
+// The model that the project is tested with, when it has been installed.
+TEST(GgufFile, TheRealModelOpens) {
+  const std::string path = real_model_path();
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "the test model is not installed: " << path;
 
   auto file = File::open(path);
@@ -191,6 +211,22 @@ TEST(GgufFile, TheRealModelOpens) {
   std::vector<float> row(576);
   tensor::dequantize(embedding->dtype, embedding->data.data(), row.size(), row.data());
   for (float v : row) EXPECT_LT(std::abs(v), 10.0f);
+}
+
+// A real header is long and has every kind of value: cut in its first pages at every byte, and then
+// at 10, 50 and 99 % of the file.
+TEST(GgufFile, NoCutOfTheRealModelIsAModel) {
+  const std::string path = real_model_path();
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "the test model is not installed: " << path;
+  const auto mapped = sys::MappedFile::open(path);
+  ASSERT_TRUE(mapped);
+  const auto bytes = mapped->bytes();
+  for (size_t size = 0; size < 8192; ++size) ASSERT_FALSE(parse(bytes.first(size))) << size;
+  for (size_t percent : {10, 50, 99}) {
+    const auto cut = parse(bytes.first(bytes.size() * percent / 100));
+    ASSERT_FALSE(cut) << percent;
+    EXPECT_THAT(cut.error().message, HasSubstr("cut short?"));
+  }
 }
 
 }  // namespace

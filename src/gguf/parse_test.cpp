@@ -7,8 +7,11 @@
 
 #include <memory>
 #include <string>
+#include <tuple>
+#include <utility>
 
 #include "base/rng.h"
+#include "base/test_seed.h"
 #include "gguf/test_gguf.h"
 
 namespace pacer::gguf {
@@ -247,13 +250,46 @@ TEST(GgufParse, RowsAreWholeBlocks) {
 }
 
 TEST(GgufParse, UnsupportedTypesAreNamedWithWhatIsSupported) {
-  EXPECT_EQ(
-      why(GgufWriter().add_entry("blk.0.ffn_up.weight", 13, {256}, 0)),
-      "tensor 'blk.0.ffn_up.weight' has type Q5_K, which is not supported; supported are F32, F16, "
-      "Q4_0, Q4_1, Q8_0, BF16");
+  EXPECT_EQ(why(GgufWriter().add_entry("blk.0.ffn_up.weight", 16, {256}, 0)),
+            "tensor 'blk.0.ffn_up.weight' has type IQ2_XXS, which is not supported; supported are "
+            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, "
+            "IQ4_XS, BF16");
+  const std::pair<uint32_t, const char*> refused[] = {
+      {9, "Q8_1"},   {15, "Q8_K"},  {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
+      {21, "IQ3_S"}, {22, "IQ2_S"}, {26, "I32"},    {28, "F64"},     {29, "IQ1_M"},
+      {34, "TQ1_0"}, {35, "TQ2_0"}, {39, "MXFP4"},  {40, "NVFP4"},
+  };
+  for (const auto& [number, name] : refused) {
+    EXPECT_THAT(why(GgufWriter().add_entry("w", number, {256}, 0)),
+                HasSubstr(fmt::format("tensor 'w' has type {}, which is not", name)));
+  }
   const auto parsed = parse(GgufWriter().add_entry("t", 4294967295u, {256}, 0).bytes());
   EXPECT_EQ(parsed.error().code, Code::kUnsupported);
   EXPECT_THAT(parsed.error().message, HasSubstr("type 4294967295"));
+}
+
+TEST(GgufParse, EveryFormatHasItsBlockSize) {
+  const std::tuple<DType, uint64_t, uint64_t> formats[] = {
+      {DType::kF32, 1, 4},     {DType::kF16, 1, 2},     {DType::kBF16, 1, 2},
+      {DType::kQ4_0, 32, 18},  {DType::kQ4_1, 32, 20},  {DType::kQ5_0, 32, 22},
+      {DType::kQ5_1, 32, 24},  {DType::kQ8_0, 32, 34},  {DType::kQ2K, 256, 84},
+      {DType::kQ3K, 256, 110}, {DType::kQ4K, 256, 144}, {DType::kQ5K, 256, 176},
+      {DType::kQ6K, 256, 210}, {DType::kIQ4NL, 32, 18}, {DType::kIQ4XS, 256, 136},
+  };
+  for (const auto& [dtype, values, bytes] : formats) {
+    const auto type = static_cast<uint32_t>(dtype);
+    GgufWriter just, short_by_one;
+    just.add_raw_tensor("t", type, {2 * values, 3}, std::vector<std::byte>(6 * bytes));
+    EXPECT_EQ(why(just), "(parsed)") << type;
+    short_by_one.add_raw_tensor("t", type, {2 * values, 3}, std::vector<std::byte>(6 * bytes - 1));
+    EXPECT_THAT(why(short_by_one), HasSubstr(fmt::format("needs {} bytes", 6 * bytes))) << type;
+  }
+}
+
+TEST(GgufParse, AVocabularyWithoutTensorsIsAFile) {
+  GgufWriter w;
+  w.add_string("general.architecture", "bert").add_strings("tokenizer.ggml.tokens", {"a", "b"});
+  EXPECT_EQ(why(w), "(parsed)");
 }
 
 TEST(GgufParse, OffsetsAreAlignedAndInsideTheFile) {
@@ -298,9 +334,9 @@ TEST(GgufParse, NoSingleByteChangeBreaksTheParser) {
 }
 
 TEST(GgufParse, NoRandomDamageBreaksTheParser) {
-  constexpr uint64_t kSeed = 20240607;
-  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
-  Rng rng(kSeed);
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(testing::Message() << "PACER_TEST_SEED=" << seed);
+  Rng rng(seed);
   const std::vector<std::byte> whole = small_model().bytes();
   size_t refused = 0;
   for (int round = 0; round < 20'000; ++round) {
