@@ -98,7 +98,7 @@ Status inspect_file(const InspectFlags& flags) {
   const auto architecture = model::find_architecture(file);
   if (!architecture) {
     fmt::print("\nnot servable: {}\n", architecture.error().message);
-  } else if (const auto config = (*architecture)->read_config(file); !config) {
+  } else if (const auto config = (*architecture)->read_config(file, 0); !config) {
     fmt::print("\nnot servable: {}\n", config.error().message);
   } else {
     const uint64_t kv_token_bytes =

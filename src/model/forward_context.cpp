@@ -1,7 +1,6 @@
 #include "model/forward_context.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -24,14 +23,16 @@ void ActivationBuffer::Plane::quantise_row(const kernels::KernelTable& kernels, 
                        .half_sums = half_sums.get() + 2 * block});
 }
 
-kernels::Activations ActivationBuffer::Plane::view(uint32_t rows, uint32_t columns) const {
+kernels::Activations ActivationBuffer::Plane::view(uint32_t first, uint32_t rows,
+                                                   uint32_t columns) const {
+  const size_t block = size_t{first} * (columns / kernels::kQuantBlock);
   return {.rows = rows,
           .columns = columns,
           .f32 = nullptr,
-          .values = values.get(),
-          .scales = scales.get(),
-          .sums = sums.get(),
-          .half_sums = half_sums.get()};
+          .values = values.get() + size_t{first} * columns,
+          .scales = scales.get() + block,
+          .sums = sums.get() + block,
+          .half_sums = half_sums.get() + 2 * block};
 }
 
 ActivationBuffer::ActivationBuffer(uint32_t rows_max, uint32_t columns_max)
@@ -74,25 +75,57 @@ void ActivationBuffer::finish_row(const kernels::KernelTable& kernels, uint32_t 
   second_.quantise_row(kernels, rest, row, columns_);
 }
 
-kernels::Activations ActivationBuffer::f32() const {
-  return {.rows = rows_,
+kernels::Activations ActivationBuffer::f32(uint32_t first, uint32_t rows) const {
+  check_rows(first, rows);
+  return {.rows = rows,
           .columns = columns_,
-          .f32 = f32_.get(),
+          .f32 = f32_.get() + size_t{first} * columns_,
           .values = nullptr,
           .scales = nullptr,
           .sums = nullptr,
           .half_sums = nullptr};
 }
 
-kernels::Activations ActivationBuffer::q8() const {
+kernels::Activations ActivationBuffer::q8(uint32_t first, uint32_t rows) const {
   CHECK(wants_q8_, "int8 activations were not prepared");
-  return first_.view(rows_, columns_);
+  check_rows(first, rows);
+  return first_.view(first, rows, columns_);
 }
 
-kernels::Activations ActivationBuffer::q8_rest() const {
+kernels::Activations ActivationBuffer::q8_rest(uint32_t first, uint32_t rows) const {
   CHECK(wants_rest_, "the second plane of int8 activations was not prepared");
-  return second_.view(rows_, columns_);
+  check_rows(first, rows);
+  return second_.view(first, rows, columns_);
 }
+
+void ActivationBuffer::check_rows(uint32_t first, uint32_t rows) const {
+  CHECK(first + rows <= rows_, "rows {} + {} of {} activations", first, rows, rows_);
+}
+
+MixtureWork::MixtureWork(const ModelConfig& config, uint32_t tokens)
+    : activations(tokens * config.experts_used, std::max(config.d_model, config.d_ff_expert)),
+      router(size_t{tokens} * config.experts),
+      chosen(size_t{tokens} * config.experts_used),
+      weights(size_t{tokens} * config.experts_used),
+      slot(size_t{tokens} * config.experts_used),
+      first(config.experts + 1),
+      next(config.experts),
+      answers(size_t{tokens} * config.experts_used * config.d_model) {}
+
+namespace {
+
+// Values of gate, and of up, for one token.
+size_t gate_values(const ModelConfig& config) {
+  return std::max(size_t{config.d_ff}, size_t{config.experts_used} * config.d_ff_expert);
+}
+
+uint32_t rope_pairs_max(const ModelConfig& config) {
+  uint32_t dims = 0;
+  for (const RopeConfig& rope : config.ropes) dims = std::max(dims, rope.dims);
+  return dims / 2;
+}
+
+}  // namespace
 
 Workspace::Workspace(const ModelConfig& config, BatchLimits limits,
                      const kernels::KernelTable& kernels, uint32_t workers)
@@ -103,20 +136,16 @@ Workspace::Workspace(const ModelConfig& config, BatchLimits limits,
       k(size_t{limits.tokens} * config.kv_values()),
       v(size_t{limits.tokens} * config.kv_values()),
       attended(size_t{limits.tokens} * config.q_values()),
-      gate(size_t{limits.tokens} * config.d_ff),
-      up(size_t{limits.tokens} * config.d_ff),
+      gate(limits.tokens * gate_values(config)),
+      up(limits.tokens * gate_values(config)),
       sequence_of(limits.tokens),
-      rope_frequency(config.rope.dims / 2),
-      rope_cos(size_t{limits.tokens} * config.rope.dims / 2),
-      rope_sin(size_t{limits.tokens} * config.rope.dims / 2),
+      rope_cos(config.ropes.size() * limits.tokens * rope_pairs_max(config)),
+      rope_sin(config.ropes.size() * limits.tokens * rope_pairs_max(config)),
       // Whole cache lines, so that two workers never share one.
       attend_floats(round_up<size_t>(
           kernels.attend_scratch_floats(kAttendTokens, config.group(), config.head_dim), 16)),
-      attend_scratch(workers * attend_floats) {
-  for (uint32_t i = 0; i < config.rope.dims / 2; ++i) {
-    rope_frequency.get()[i] =
-        static_cast<float>(1.0 / std::pow(double{config.rope.base}, 2.0 * i / config.rope.dims));
-  }
-}
+      attend_scratch(workers * attend_floats),
+      mixture(config.experts > 0 ? std::make_unique<MixtureWork>(config, limits.tokens) : nullptr),
+      rope_stride(size_t{limits.tokens} * rope_pairs_max(config)) {}
 
 }  // namespace pacer::model

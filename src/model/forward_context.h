@@ -20,6 +20,7 @@ namespace pacer::model {
 struct BatchLimits {
   uint32_t tokens = 0;      // of one forward pass
   uint32_t logit_rows = 0;  // of those, rows that need logits
+  uint32_t context = 0;     // of one sequence; 0: what the model was trained for
 };
 
 // Uninitialised memory on a cache-line boundary.
@@ -53,16 +54,19 @@ class ActivationBuffer {
   // f32_row(row) is written: makes the int8 forms of it that consumers want.
   void finish_row(const kernels::KernelTable& kernels, uint32_t row);
 
-  kernels::Activations f32() const;
-  kernels::Activations q8() const;       // the first plane
-  kernels::Activations q8_rest() const;  // the second: x - first plane
+  // Rows [first, first + rows) of the content.
+  kernels::Activations f32(uint32_t first, uint32_t rows) const;
+  kernels::Activations q8(uint32_t first, uint32_t rows) const;       // the first plane
+  kernels::Activations q8_rest(uint32_t first, uint32_t rows) const;  // the second: x - first plane
 
  private:
+  void check_rows(uint32_t first, uint32_t rows) const;
+
   struct Plane {
     explicit Plane(size_t values_count);
     void quantise_row(const kernels::KernelTable& kernels, const float* x, uint32_t row,
                       uint32_t columns);
-    kernels::Activations view(uint32_t rows, uint32_t columns) const;
+    kernels::Activations view(uint32_t first, uint32_t rows, uint32_t columns) const;
 
     Scratch<int8_t> values;    // [rows][columns]
     Scratch<float> scales;     // [rows][columns / 32]
@@ -79,6 +83,20 @@ class ActivationBuffer {
   Plane first_, second_;
 };
 
+// What a mixture of experts needs beside; S = tokens * experts_used slots.
+struct MixtureWork {
+  MixtureWork(const ModelConfig& config, uint32_t tokens);
+
+  ActivationBuffer activations;  // [S][d_model], then [S][d_ff_expert]
+  Scratch<float> router;         // [T][experts]: logits
+  Scratch<uint32_t> chosen;      // [T][experts_used]: experts, best first
+  Scratch<float> weights;        // [T][experts_used]
+  Scratch<uint32_t> slot;        // [T][experts_used]
+  Scratch<uint32_t> first;       // [experts + 1]: first slot of each expert
+  Scratch<uint32_t> next;        // [experts]
+  Scratch<float> answers;        // [S][d_model]
+};
+
 // Where layers put what they compute; T = limits.tokens.
 struct Workspace {
   Workspace(const ModelConfig& config, BatchLimits limits, const kernels::KernelTable& kernels,
@@ -89,20 +107,26 @@ struct Workspace {
   static constexpr uint32_t kAttendTokens = 16;
 
   ActivationBuffer activations;
-  Scratch<float> x;               // [T][d_model]: the residual stream
-  Scratch<float> y;               // [T][d_model]: what a block adds to it
-  Scratch<float> q;               // [T][q_values]
-  Scratch<float> k;               // [T][kv_values]
-  Scratch<float> v;               // [T][kv_values]
-  Scratch<float> attended;        // [T][q_values]
-  Scratch<float> gate;            // [T][d_ff]
-  Scratch<float> up;              // [T][d_ff]
-  Scratch<uint32_t> sequence_of;  // [T]: index into batch.sequences
-  Scratch<float> rope_frequency;  // [rope.dims / 2]: radians per position
-  Scratch<float> rope_cos;        // [T][rope.dims / 2]
-  Scratch<float> rope_sin;        // [T][rope.dims / 2]
-  size_t attend_floats;           // of one worker
-  Scratch<float> attend_scratch;  // [workers][attend_floats]
+  Scratch<float> x;                      // [T][d_model]: the residual stream
+  Scratch<float> y;                      // [T][d_model]: what a block adds to it
+  Scratch<float> q;                      // [T][q_values]
+  Scratch<float> k;                      // [T][kv_values]
+  Scratch<float> v;                      // [T][kv_values]
+  Scratch<float> attended;               // [T][q_values]
+  Scratch<float> gate;                   // [T][d_ff], or [T * experts_used][d_ff_expert]
+  Scratch<float> up;                     // the same
+  Scratch<uint32_t> sequence_of;         // [T]: index into batch.sequences
+  Scratch<float> rope_cos;               // [ropes][T][dims / 2]: see rope_at
+  Scratch<float> rope_sin;               // the same
+  size_t attend_floats;                  // of one worker
+  Scratch<float> attend_scratch;         // [workers][attend_floats]
+  std::unique_ptr<MixtureWork> mixture;  // null without experts
+  size_t rope_stride;                    // floats of rope_cos from one set to the next
+
+  // Where the angles of a row of one set are: [dims / 2].
+  size_t rope_at(uint32_t set, uint32_t row, uint32_t dims) const {
+    return set * rope_stride + size_t{row} * (dims / 2);
+  }
 };
 
 struct ForwardContext {

@@ -13,17 +13,6 @@ static_assert(kv::kBlockTokens == kernels::kKvBlockTokens,
 
 namespace {
 
-// Rows are cheap on their own: a tile of them is worth waking a worker for.
-constexpr uint32_t kRowsPerTile = 4;
-
-template <class F>
-void for_each_row(ForwardContext& ctx, uint32_t rows, F&& f) {
-  ctx.pool.parallel_for(div_ceil(rows, kRowsPerTile), [&](uint32_t tile, uint32_t) {
-    const uint32_t end = std::min(rows, (tile + 1) * kRowsPerTile);
-    for (uint32_t row = tile * kRowsPerTile; row < end; ++row) f(row);
-  });
-}
-
 std::span<const Linear* const> as_span(Consumers consumers) {
   return {consumers.begin(), consumers.size()};
 }
@@ -34,8 +23,12 @@ void embed(ForwardContext& ctx, const ForwardBatch& batch, const Linear& embeddi
   for_each_row(ctx, batch.token_count(), [&](uint32_t row) {
     const TokenId token = batch.tokens[row];
     CHECK(token < embedding.rows, "token {} of a vocabulary of {}", token, embedding.rows);
+    float* x = ctx.work.x.get() + size_t{row} * embedding.columns;
     ctx.kernels.unpack_row(embedding.format, embedding.packed, embedding.rows, embedding.columns,
-                           token, ctx.work.x.get() + size_t{row} * embedding.columns);
+                           token, x);
+    const float scale = ctx.config.embedding_scale;
+    if (scale == 1.0f) return;
+    for (uint32_t i = 0; i < embedding.columns; ++i) x[i] *= scale;
   });
 }
 
@@ -47,41 +40,59 @@ void prepare_rows(ForwardContext& ctx, const ForwardBatch& batch) {
     const SeqSpan& seq = batch.sequences[index];
     std::fill_n(w.sequence_of.get() + seq.first_token, seq.token_count, index);
   }
-  const uint32_t half = ctx.config.rope.dims / 2;
   for_each_row(ctx, batch.token_count(), [&](uint32_t row) {
     const SeqSpan& seq = batch.sequences[w.sequence_of.get()[row]];
     const auto position = static_cast<float>(seq.first_position + row - seq.first_token);
-    for (uint32_t i = 0; i < half; ++i) {
-      const float angle = position * w.rope_frequency.get()[i];
-      w.rope_cos.get()[size_t{row} * half + i] = std::cos(angle);
-      w.rope_sin.get()[size_t{row} * half + i] = std::sin(angle);
+    for (uint32_t set = 0; set < ctx.config.ropes.size(); ++set) {
+      const RopeConfig& rope = ctx.config.ropes[set];
+      const size_t at = w.rope_at(set, row, rope.dims);
+      for (uint32_t i = 0; i < rope.dims / 2; ++i) {
+        const float angle = position * rope.frequencies[i];
+        w.rope_cos.get()[at + i] = std::cos(angle) * rope.magnitude;
+        w.rope_sin.get()[at + i] = std::sin(angle) * rope.magnitude;
+      }
     }
   });
 }
 
-void add_and_norm(ForwardContext& ctx, uint32_t rows, const float* add, const float* weight,
-                  Consumers consumers) {
+namespace {
+
+// x[row] += residual; activations[index] = rms_norm(x[row]) * weight.
+void add_and_norm_row(ForwardContext& ctx, uint32_t row, const Residual& residual,
+                      const float* weight, uint32_t index) {
   const uint32_t n = ctx.config.d_model;
-  ActivationBuffer& activations = ctx.work.activations;
-  activations.reset(ctx.kernels, rows, n, as_span(consumers));
-  for_each_row(ctx, rows, [&](uint32_t row) {
-    float* x = ctx.work.x.get() + size_t{row} * n;
-    if (add != nullptr) ctx.kernels.add(x, add + size_t{row} * n, n, x);
-    ctx.kernels.rms_norm(x, weight, ctx.config.rms_epsilon, n, activations.f32_row(row));
-    activations.finish_row(ctx.kernels, row);
-  });
+  const float epsilon = ctx.config.rms_epsilon;
+  float* x = ctx.work.x.get() + size_t{row} * n;
+  if (residual.add != nullptr) {
+    float* add = residual.add + size_t{row} * n;
+    if (residual.post_norm != nullptr) {
+      ctx.kernels.rms_norm(add, residual.post_norm, epsilon, n, add);
+    }
+    ctx.kernels.add(x, add, n, x);
+  }
+  float* out = ctx.work.activations.f32_row(index);
+  if (weight != nullptr) {
+    ctx.kernels.rms_norm(x, weight, epsilon, n, out);
+  } else {
+    std::copy_n(x, n, out);
+  }
+  ctx.work.activations.finish_row(ctx.kernels, index);
 }
 
-void add_and_norm_rows(ForwardContext& ctx, std::span<const uint32_t> rows, const float* add,
-                       const float* weight, Consumers consumers) {
-  const uint32_t n = ctx.config.d_model;
-  ActivationBuffer& activations = ctx.work.activations;
-  activations.reset(ctx.kernels, static_cast<uint32_t>(rows.size()), n, as_span(consumers));
-  for_each_row(ctx, static_cast<uint32_t>(rows.size()), [&](uint32_t index) {
-    float* x = ctx.work.x.get() + size_t{rows[index]} * n;
-    ctx.kernels.add(x, add + size_t{rows[index]} * n, n, x);
-    ctx.kernels.rms_norm(x, weight, ctx.config.rms_epsilon, n, activations.f32_row(index));
-    activations.finish_row(ctx.kernels, index);
+}  // namespace
+
+void add_and_norm(ForwardContext& ctx, uint32_t rows, const Residual& residual, const float* weight,
+                  Consumers consumers) {
+  ctx.work.activations.reset(ctx.kernels, rows, ctx.config.d_model, as_span(consumers));
+  for_each_row(ctx, rows, [&](uint32_t row) { add_and_norm_row(ctx, row, residual, weight, row); });
+}
+
+void add_and_norm_rows(ForwardContext& ctx, std::span<const uint32_t> rows,
+                       const Residual& residual, const float* weight, Consumers consumers) {
+  const auto count = static_cast<uint32_t>(rows.size());
+  ctx.work.activations.reset(ctx.kernels, count, ctx.config.d_model, as_span(consumers));
+  for_each_row(ctx, count, [&](uint32_t index) {
+    add_and_norm_row(ctx, rows[index], residual, weight, index);
   });
 }
 
@@ -95,15 +106,20 @@ void take_rows(ForwardContext& ctx, uint32_t rows, const float* source, uint32_t
   });
 }
 
-void silu_gate(ForwardContext& ctx, uint32_t rows, Consumers consumers) {
-  const uint32_t n = ctx.config.d_ff;
-  ActivationBuffer& activations = ctx.work.activations;
-  activations.reset(ctx.kernels, rows, n, as_span(consumers));
+void gate_into(ForwardContext& ctx, uint32_t rows, uint32_t columns, ActivationBuffer& activations,
+               std::span<const Linear* const> consumers) {
+  const auto act_mul =
+      ctx.config.gate == GateActivation::kSilu ? ctx.kernels.silu_mul : ctx.kernels.gelu_mul;
+  activations.reset(ctx.kernels, rows, columns, consumers);
   for_each_row(ctx, rows, [&](uint32_t row) {
-    ctx.kernels.silu_mul(ctx.work.gate.get() + size_t{row} * n, ctx.work.up.get() + size_t{row} * n,
-                         n, activations.f32_row(row));
+    const size_t at = size_t{row} * columns;
+    act_mul(ctx.work.gate.get() + at, ctx.work.up.get() + at, columns, activations.f32_row(row));
     activations.finish_row(ctx.kernels, row);
   });
+}
+
+void gate_rows(ForwardContext& ctx, uint32_t rows, uint32_t columns, Consumers consumers) {
+  gate_into(ctx, rows, columns, ctx.work.activations, as_span(consumers));
 }
 
 namespace {
@@ -118,23 +134,24 @@ uint32_t tile_rows(uint32_t weight_rows_total, uint32_t columns, uint32_t rows, 
   return round_up(std::max(by_work, by_balance), kernels::kRowGroup);
 }
 
-// Rows [begin, end) of a product, in the forms of the activations that tier and matrix want.
-void multiply_rows(ForwardContext& ctx, const Product& product, uint32_t begin, uint32_t end) {
+// Weight rows [begin, end) of a product, in the forms of the activations that tier and matrix want.
+void multiply_rows(ForwardContext& ctx, const ActivationBuffer& activations, const Product& product,
+                   uint32_t begin, uint32_t end) {
   const Linear& matrix = *product.matrix;
   const bool q8 = ctx.kernels.activation_kind[static_cast<size_t>(matrix.format)] ==
                   kernels::ActivationKind::kQ8;
-  const ActivationBuffer& activations = ctx.work.activations;
   kernels::GemmArgs args{.format = matrix.format,
                          .packed = matrix.packed,
                          .rows = matrix.rows,
-                         .x = q8 ? activations.q8() : activations.f32(),
+                         .x = q8 ? activations.q8(product.first_row, product.rows)
+                                 : activations.f32(product.first_row, product.rows),
                          .out = product.out,
                          .out_stride = matrix.rows,
                          .row_begin = begin,
                          .row_end = end};
   ctx.kernels.gemm(args);
   if (q8 && matrix.precision == Precision::kInt16) {
-    args.x = activations.q8_rest();
+    args.x = activations.q8_rest(product.first_row, product.rows);
     args.accumulate = true;
     ctx.kernels.gemm(args);
   }
@@ -142,37 +159,84 @@ void multiply_rows(ForwardContext& ctx, const Product& product, uint32_t begin, 
 
 }  // namespace
 
-void multiply(ForwardContext& ctx, uint32_t rows, std::initializer_list<Product> products) {
-  if (rows == 0) return;
+// Tiles of all products are one range, so that small products share a pass. Products of one pass
+// are cut alike, for the most rows among them.
+void multiply_all(ForwardContext& ctx, const ActivationBuffer& activations,
+                  std::span<const Product> products) {
   uint32_t weight_rows = 0;
-  for (const Product& product : products) weight_rows += product.matrix->rows;
+  uint32_t rows_max = 0;
+  for (const Product& product : products) {
+    weight_rows += product.matrix->rows;
+    rows_max = std::max(rows_max, product.rows);
+  }
+  if (rows_max == 0) return;
   const uint32_t tile =
-      tile_rows(weight_rows, products.begin()->matrix->columns, rows, ctx.pool.thread_count());
+      tile_rows(weight_rows, products[0].matrix->columns, rows_max, ctx.pool.thread_count());
   uint32_t tiles = 0;
   for (const Product& product : products) tiles += div_ceil(product.matrix->rows, tile);
 
   ctx.pool.parallel_for(tiles, [&](uint32_t index, uint32_t) {
-    const Product* product = products.begin();
+    const Product* product = products.data();
     while (index >= div_ceil(product->matrix->rows, tile)) {
       index -= div_ceil((product++)->matrix->rows, tile);
     }
-    multiply_rows(ctx, *product, index * tile, std::min((index + 1) * tile, product->matrix->rows));
+    multiply_rows(ctx, activations, *product, index * tile,
+                  std::min((index + 1) * tile, product->matrix->rows));
   });
 }
 
-void rotate_and_store(ForwardContext& ctx, const ForwardBatch& batch, uint32_t layer) {
+void multiply(ForwardContext& ctx, uint32_t rows, std::initializer_list<Product> products) {
+  constexpr size_t kProductsMax = 4;
+  CHECK(products.size() <= kProductsMax, "{} products in one pass", products.size());
+  Product all[kProductsMax];
+  size_t count = 0;
+  for (const Product& product : products) {
+    all[count] = product;
+    all[count++].rows = rows;
+  }
+  multiply_all(ctx, ctx.work.activations, {all, count});
+}
+
+namespace {
+
+// Bias, then norm, of one row's queries or keys.
+void prepare_heads(ForwardContext& ctx, float* x, uint32_t heads, const float* bias,
+                   const float* norm) {
+  const uint32_t dim = ctx.config.head_dim;
+  if (bias != nullptr) ctx.kernels.add(x, bias, heads * dim, x);
+  if (norm == nullptr) return;
+  const bool per_head = ctx.config.qk_norm == QkNorm::kHead;
+  const uint32_t width = per_head ? dim : heads * dim;
+  for (uint32_t at = 0; at < heads * dim; at += width) {
+    ctx.kernels.rms_norm(x + at, norm, ctx.config.rms_epsilon, width, x + at);
+  }
+}
+
+}  // namespace
+
+void rotate_and_store(ForwardContext& ctx, const ForwardBatch& batch, uint32_t layer,
+                      const Attention& attention) {
   const ModelConfig& config = ctx.config;
   Workspace& w = ctx.work;
-  const uint32_t half = config.rope.dims / 2;
+  const uint32_t set = config.layer_config[layer].rope;
+  const RopeConfig& rope_config = config.ropes[set];
   for_each_row(ctx, batch.token_count(), [&](uint32_t row) {
+    float* q = w.q.get() + size_t{row} * config.q_values();
     float* k = w.k.get() + size_t{row} * config.kv_values();
-    kernels::RopeArgs rope{.x = w.q.get() + size_t{row} * config.q_values(),
+    float* v = w.v.get() + size_t{row} * config.kv_values();
+    prepare_heads(ctx, q, config.heads, attention.q_bias, attention.q_norm);
+    prepare_heads(ctx, k, config.kv_heads, attention.k_bias, attention.k_norm);
+    if (attention.v_bias != nullptr) {
+      ctx.kernels.add(v, attention.v_bias, config.kv_values(), v);
+    }
+    const size_t angles = w.rope_at(set, row, rope_config.dims);
+    kernels::RopeArgs rope{.x = q,
                            .heads = config.heads,
                            .head_dim = config.head_dim,
-                           .dims = config.rope.dims,
-                           .pairing = config.rope.pairing,
-                           .cos = w.rope_cos.get() + size_t{row} * half,
-                           .sin = w.rope_sin.get() + size_t{row} * half};
+                           .dims = rope_config.dims,
+                           .pairing = rope_config.pairing,
+                           .cos = w.rope_cos.get() + angles,
+                           .sin = w.rope_sin.get() + angles};
     ctx.kernels.rope(rope);
     rope.x = k;
     rope.heads = config.kv_heads;
@@ -181,7 +245,7 @@ void rotate_and_store(ForwardContext& ctx, const ForwardBatch& batch, uint32_t l
     const SeqSpan& seq = batch.sequences[w.sequence_of.get()[row]];
     const uint32_t position = seq.first_position + row - seq.first_token;
     ctx.kernels.store_kv({.k = k,
-                          .v = w.v.get() + size_t{row} * config.kv_values(),
+                          .v = v,
                           .kv_heads = config.kv_heads,
                           .head_dim = config.head_dim,
                           .block = ctx.kv.block(layer, seq.blocks[position / kv::kBlockTokens]),
@@ -216,14 +280,27 @@ void attend(ForwardContext& ctx, const ForwardBatch& batch, uint32_t layer) {
          .group = config.group(),
          .head_dim = config.head_dim,
          .first_position = seq->first_position + first,
-         .scale = 1.0f / std::sqrt(static_cast<float>(config.head_dim)),
-         .window = 0,
-         .soft_cap = 0,
+         .scale = config.attention_scale,
+         .window = config.layer_config[layer].window,
+         .soft_cap = config.attention_soft_cap,
          .kv = ctx.kv.layer_head(layer, kv_head),
          .block_stride = ctx.kv.block_stride(),
          // Kernels know block ids as plain numbers.
          .block_table = reinterpret_cast<const uint32_t*>(seq->blocks.data()),
          .scratch = ctx.work.attend_scratch.get() + worker * ctx.work.attend_floats});
+  });
+}
+
+void cap_logits(ForwardContext& ctx, uint32_t rows, float* logits) {
+  const float cap = ctx.config.logit_soft_cap;
+  if (cap == 0) return;
+  const uint32_t n = ctx.config.vocabulary;
+  constexpr uint32_t kTile = 16384;  // logits
+  const uint32_t tiles = div_ceil(n, kTile);
+  ctx.pool.parallel_for(rows * tiles, [&](uint32_t index, uint32_t) {
+    const uint32_t begin = index % tiles * kTile;
+    float* at = logits + size_t{index / tiles} * n + begin;
+    ctx.kernels.soft_cap(at, cap, std::min(kTile, n - begin), at);
   });
 }
 

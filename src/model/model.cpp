@@ -18,7 +18,7 @@ Result<std::unique_ptr<Model>> Model::load(const gguf::File& file,
                                            const kernels::KernelTable& kernels,
                                            sys::ThreadPool& pool, BatchLimits limits) {
   ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(file));
-  ASSIGN_OR_RETURN(ModelConfig config, architecture->read_config(file));
+  ASSIGN_OR_RETURN(ModelConfig config, architecture->read_config(file, limits.context));
   WeightLoader loader(file, kernels);
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network, architecture->bind(config, loader));
   ASSIGN_OR_RETURN(sys::HugeBuffer weights, loader.finish(pool));

@@ -11,6 +11,13 @@ namespace {
 
 constexpr Architecture kArchitectures[] = {
     {"llama", arch::read_llama_config, arch::bind_llama},
+    {"qwen2", arch::read_qwen2_config, arch::bind_qwen2},
+    {"qwen3", arch::read_qwen3_config, arch::bind_qwen3},
+    {"qwen3moe", arch::read_qwen3moe_config, arch::bind_qwen3moe},
+    {"gemma2", arch::read_gemma2_config, arch::bind_gemma2},
+    {"gemma3", arch::read_gemma3_config, arch::bind_gemma3},
+    {"phi3", arch::read_phi3_config, arch::bind_phi3},
+    {"olmo2", arch::read_olmo2_config, arch::bind_olmo2},
 };
 
 }  // namespace

@@ -26,7 +26,9 @@ class Network {
 struct Architecture {
   std::string_view name;  // general.architecture
   // Hyper-parameters, every one checked; what the code does not implement is refused by name.
-  Result<ModelConfig> (*read_config)(const gguf::File& file);
+  // served_context: tokens of the longest sequence that will be run; 0: what the model was trained
+  // for.
+  Result<ModelConfig> (*read_config)(const gguf::File& file, uint32_t served_context);
   // Claims every tensor.
   Result<std::unique_ptr<Network>> (*bind)(const ModelConfig& config, WeightLoader& loader);
 };

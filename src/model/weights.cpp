@@ -41,18 +41,49 @@ size_t WeightLoader::reserve(size_t bytes) {
   return offset;
 }
 
-Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32_t columns,
-                                  Linear* out, Precision precision) {
-  ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows}));
-  ASSIGN_OR_RETURN(out->format, kernels::weight_format(tensor->dtype));
+// Rows [row_begin, row_begin + rows) of a tensor, counted over all of its outer dimensions.
+Status WeightLoader::claim_rows(const gguf::TensorInfo& tensor, uint64_t row_begin, uint32_t rows,
+                                uint32_t columns, Linear* out, Precision precision) {
+  ASSIGN_OR_RETURN(out->format, kernels::weight_format(tensor.dtype));
   if (columns % kernels::kQuantBlock != 0) {
     return error(Code::kUnsupported, "{}: tensor '{}' has {} columns, which is no multiple of {}",
-                 file_.path(), name, columns, kernels::kQuantBlock);
+                 file_.path(), tensor.name, columns, kernels::kQuantBlock);
   }
   out->rows = rows;
   out->columns = columns;
   out->precision = precision;
-  matrices_.push_back({tensor, out, reserve(kernels_.packed_bytes(out->format, rows, columns))});
+  const size_t skipped = row_begin * tensor::row_bytes(tensor.dtype, columns);
+  matrices_.push_back({tensor.data.data() + skipped, out,
+                       reserve(kernels_.packed_bytes(out->format, rows, columns))});
+  return Ok{};
+}
+
+Status WeightLoader::claim_matrix(const std::string& name, uint32_t rows, uint32_t columns,
+                                  Linear* out, Precision precision) {
+  ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows}));
+  return claim_rows(*tensor, 0, rows, columns, out, precision);
+}
+
+Status WeightLoader::claim_fused(const std::string& name, uint32_t columns,
+                                 std::initializer_list<Part> parts) {
+  uint64_t rows = 0;
+  for (const Part& part : parts) rows += part.rows;
+  ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows}));
+  uint64_t begin = 0;
+  for (const Part& part : parts) {
+    TRY(claim_rows(*tensor, begin, part.rows, columns, part.out, part.precision));
+    begin += part.rows;
+  }
+  return Ok{};
+}
+
+Status WeightLoader::claim_stack(const std::string& name, uint32_t rows, uint32_t columns,
+                                 uint32_t count, std::vector<Linear>* out) {
+  ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {columns, rows, count}));
+  out->resize(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    TRY(claim_rows(*tensor, uint64_t{i} * rows, rows, columns, &(*out)[i], Precision::kInt8));
+  }
   return Ok{};
 }
 
@@ -60,6 +91,17 @@ Status WeightLoader::claim_vector(const std::string& name, uint32_t size, const 
   ASSIGN_OR_RETURN(const gguf::TensorInfo* tensor, claim(name, {size}));
   vectors_.push_back({tensor, out, reserve(size * sizeof(float))});
   return Ok{};
+}
+
+Status WeightLoader::claim_vector_if_present(const std::string& name, uint32_t size,
+                                             const float** out) {
+  *out = nullptr;
+  return has(name) ? claim_vector(name, size, out) : Status(Ok{});
+}
+
+void WeightLoader::mark_used(std::string_view name) {
+  const gguf::TensorInfo* tensor = file_.find_tensor(name);
+  if (tensor != nullptr) claimed_.insert(tensor->name);
 }
 
 Status WeightLoader::check_all_claimed() const {
@@ -99,7 +141,7 @@ void WeightLoader::pack_matrices(std::byte* buffer, sys::ThreadPool& pool) const
   pool.parallel_for(static_cast<uint32_t>(tiles.size()), [&](uint32_t index, uint32_t) {
     const auto& [claim, row_begin] = tiles[index];
     kernels_.pack({.format = claim->out->format,
-                   .source = claim->tensor->data.data(),
+                   .source = claim->source,
                    .rows = claim->out->rows,
                    .columns = claim->out->columns,
                    .row_begin = row_begin,

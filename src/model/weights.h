@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <string_view>
@@ -41,17 +42,31 @@ class WeightLoader {
 
   bool has(std::string_view name) const { return file_.find_tensor(name) != nullptr; }
 
-  // *out is complete once finish() has run, and must not move until then.
+  // Outputs are complete once finish() has run, and must not move until then.
   Status claim_matrix(const std::string& name, uint32_t rows, uint32_t columns, Linear* out,
                       Precision precision = Precision::kInt8);
+  // One tensor whose rows are several matrices, one after the other (fused projections).
+  struct Part {
+    uint32_t rows;
+    Linear* out;
+    Precision precision = Precision::kInt8;
+  };
+  Status claim_fused(const std::string& name, uint32_t columns, std::initializer_list<Part> parts);
+  // One tensor [columns, rows, count] of as many matrices (experts).
+  Status claim_stack(const std::string& name, uint32_t rows, uint32_t columns, uint32_t count,
+                     std::vector<Linear>* out);
   Status claim_vector(const std::string& name, uint32_t size, const float** out);
+  // Null where the file has no such tensor.
+  Status claim_vector_if_present(const std::string& name, uint32_t size, const float** out);
+  // A tensor that read_config has used already (rope factors).
+  void mark_used(std::string_view name);
 
   // Packs everything claimed. The buffer must outlive what was claimed.
   Result<sys::HugeBuffer> finish(sys::ThreadPool& pool);
 
  private:
   struct MatrixClaim {
-    const gguf::TensorInfo* tensor;
+    const std::byte* source;  // GGUF rows
     Linear* out;
     size_t offset;  // in the buffer
   };
@@ -62,6 +77,8 @@ class WeightLoader {
   };
 
   Result<const gguf::TensorInfo*> claim(const std::string& name, std::vector<uint64_t> shape);
+  Status claim_rows(const gguf::TensorInfo& tensor, uint64_t row_begin, uint32_t rows,
+                    uint32_t columns, Linear* out, Precision precision);
   size_t reserve(size_t bytes);
   Status check_all_claimed() const;
   void pack_matrices(std::byte* buffer, sys::ThreadPool& pool) const;

@@ -10,7 +10,7 @@
 #include "base/rng.h"
 #include "base/test_seed.h"
 #include "gguf/test_gguf.h"
-#include "model/model.h"
+#include "model/test_model.h"
 
 namespace pacer::model {
 namespace {
@@ -168,29 +168,6 @@ gguf::File open(const gguf::TempFile& file) {
   return *std::move(opened);
 }
 
-struct Loaded {
-  Loaded(const gguf::File& file, const kernels::KernelTable& kernels)
-      : pool(2), memory(*sys::HugeBuffer::allocate(1 << 22, "test")) {
-    auto result = Model::load(file, kernels, pool, {.tokens = 64, .logit_rows = 64});
-    CHECK(result.ok(), "{}", result.error().message);
-    model = *std::move(result);
-    kv = std::make_unique<kv::Storage>(model->kv_shape(), 16,
-                                       std::span(memory.data(), memory.size()));
-  }
-  std::vector<float> forward(const std::vector<TokenId>& tokens,
-                             const std::vector<SeqSpan>& spans) {
-    std::vector<uint32_t> rows(tokens.size());
-    for (uint32_t i = 0; i < rows.size(); ++i) rows[i] = i;
-    std::vector<float> logits(tokens.size() * model->config().vocabulary);
-    model->forward({.tokens = tokens, .sequences = spans, .logit_rows = rows}, *kv, logits.data());
-    return logits;
-  }
-  sys::ThreadPool pool;
-  sys::HugeBuffer memory;
-  std::unique_ptr<Model> model;
-  std::unique_ptr<kv::Storage> kv;
-};
-
 std::vector<TokenId> random_tokens(Rng& rng, uint32_t count, uint32_t vocabulary) {
   std::vector<TokenId> tokens(count);
   for (TokenId& token : tokens) token = static_cast<TokenId>(rng.below(vocabulary));
@@ -220,7 +197,7 @@ TEST_P(LlamaTest, ComputesWhatThePaperSaysOnEveryTier) {
 
   for (const kernels::KernelTable* kernels : kernels::supported_kernels()) {
     SCOPED_TRACE(kernels->name);
-    Loaded loaded(file, *kernels);
+    TestModel loaded(file, *kernels, {.tokens = 64, .logit_rows = 64});
     const std::vector<float> logits = loaded.forward(
         tokens, {{.first_token = 0, .token_count = 37, .first_position = 0, .blocks = kBlocksA}});
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -245,7 +222,7 @@ TEST_P(LlamaTest, ASequenceGetsTheSameLogitsToTheBitAloneInChunksAndBesideOthers
 
   for (const kernels::KernelTable* kernels : kernels::supported_kernels()) {
     SCOPED_TRACE(kernels->name);
-    Loaded loaded(file, *kernels);
+    TestModel loaded(file, *kernels, {.tokens = 64, .logit_rows = 64});
     const std::vector<float> alone = loaded.forward(
         a, {{.first_token = 0, .token_count = 37, .first_position = 0, .blocks = kBlocksA}});
 
@@ -258,8 +235,9 @@ TEST_P(LlamaTest, ASequenceGetsTheSameLogitsToTheBitAloneInChunksAndBesideOthers
                {.first_token = 20, .token_count = 30, .first_position = 0, .blocks = kBlocksA}});
     ASSERT_TRUE(std::equal(mixed.begin() + 20 * vocabulary, mixed.end(), alone.begin()));
     for (uint32_t position = 30; position < 37; ++position) {
+      const std::vector<TokenId> two = {a[position], b[position - 20]};
       const std::vector<float> step = loaded.forward(
-          {a[position], b[position - 20]},
+          two,
           {{.first_token = 0, .token_count = 1, .first_position = position, .blocks = kBlocksA},
            {.first_token = 1,
             .token_count = 1,
@@ -287,17 +265,26 @@ TEST(LlamaLoading, RefusesWhatItDoesNotUnderstandByName) {
     return result.ok() ? "" : result.error().message;
   };
   EXPECT_THAT(refusal([](auto& w) { w.add_u32("llama.expert_count", 8); }, tiny),
-              ::testing::HasSubstr("llama.expert_count is 8"));
-  EXPECT_THAT(refusal([](auto& w) { w.add_string("llama.rope.scaling.type", "yarn"); }, tiny),
-              ::testing::HasSubstr("'yarn' is not supported"));
-  EXPECT_THAT(
-      refusal(
-          [](auto& w) { w.add_tensor("rope_freqs.weight", tensor::DType::kF32, {8}, Matrix(8)); },
-          tiny),
-      ::testing::HasSubstr("'rope_freqs.weight' is not one that this architecture has"));
-
-  EXPECT_THAT(refusal([](auto& w) { w.add_u32("llama.attention.sliding_window", 4096); }, tiny),
-              ::testing::HasSubstr("sliding_window 4096"));
+              ::testing::HasSubstr("llama.expert_used_count"));
+  EXPECT_THAT(refusal([](auto& w) { w.add_string("llama.rope.scaling.type", "dynamic"); }, tiny),
+              ::testing::HasSubstr("'dynamic' is not supported; there is: none, linear, yarn"));
+  const auto factors = [](Matrix values) {
+    return [values](auto& w) {
+      w.add_tensor("rope_freqs.weight", tensor::DType::kF32, {values.size()}, values);
+    };
+  };
+  EXPECT_THAT(refusal(factors(Matrix(7, 1.0f)), tiny),
+              ::testing::HasSubstr("'rope_freqs.weight' has shape [7], the heads rotate 8 pairs"));
+  EXPECT_THAT(refusal(factors(Matrix(8, 0.0f)), tiny),
+              ::testing::HasSubstr("value 0 of tensor 'rope_freqs.weight' is 0"));
+  EXPECT_THAT(refusal([](auto& w) { w.add_f32("llama.logit_scale", 8.0f); }, tiny),
+              ::testing::HasSubstr("llama.logit_scale is 8; only 1 is supported"));
+  EXPECT_THAT(refusal(
+                  [](auto& w) {
+                    w.add_tensor("blk.0.attn_gate.weight", tensor::DType::kF32, {8}, Matrix(8));
+                  },
+                  tiny),
+              ::testing::HasSubstr("'blk.0.attn_gate.weight' is not one that this"));
   for (const float base : {0.0f, -1.0f, std::nanf(""), HUGE_VALF}) {
     EXPECT_THAT(refusal([&](auto& w) { w.add_f32("llama.rope.freq_base", base); }, tiny),
                 ::testing::HasSubstr("no finite number above 0"));
