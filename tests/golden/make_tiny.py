@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden logits of tiny random-weight models, from Hugging Face transformers.
+"""Golden logits of the tiny random-weight models of tiny_models.py, by Hugging Face transformers.
 
 A golden in tiny/ describes a whole GGUF (metadata, tensors) without storing a weight: every value
 is a formula of (seed, index), see values(). Here the same tensors go into a transformers model
@@ -121,12 +121,13 @@ def hf_parameters(model, tensors):
 
 def hf_model(model, tensors):
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, logging
 
+    logging.set_verbosity_error()  # it warns of parameters that a switched-off scaling ignores
     config = AutoConfig.for_model(model["hf_type"], **copy.deepcopy(model["config"]))
     torch.manual_seed(0)
     hf = AutoModelForCausalLM.from_config(
-        config, attn_implementation="eager", dtype=torch.float32
+        config, attn_implementation="eager", experts_implementation="eager", dtype=torch.float32
     ).eval()
     given = hf_parameters(model, tensors)
     with torch.no_grad():
