@@ -128,7 +128,7 @@ def gemma3():
         "gemma3", "gemma3", "gemma3: 7 layers, the sixth global (base 1e6, positions / 8), the "
         "others local (window 16, base 10000 without scaling: no key says so); q/k norms, norms "
         "after attention and feed-forward, embeddings x sqrt(d_model), tanh GELU; head_dim 32, "
-        "d_model 96", "gemma3_text", 500, d=96, layers=7, head_dim=32, base=1e6, eps=1e-6,
+        "d_model 96", "gemma3_text", 500, d=96, ff=128, layers=7, head_dim=32, base=1e6, eps=1e-6,
         qk_norm="head", post_norms=True, embedding=0.3,
         meta={"attention__key_length": 32, "attention__value_length": 32,
               "attention__sliding_window": 16, "rope__scaling__type": "linear",
@@ -191,7 +191,7 @@ def gemma2():
         "gemma2", "gemma2: caps of scores (4) and logits (6), window 12 in layers 0, 2, ..., "
         "scores / sqrt(head_dim), norms after attention and feed-forward, embeddings x "
         "sqrt(d_model), tanh GELU; head_dim 32, d_model 96; base 10000 without a key",
-        1100, 32, d=96, layers=4)
+        1100, 32, d=96, ff=128, layers=4)
 
 
 def gemma2_27b():
@@ -294,8 +294,8 @@ def qwen3moe():
 def mixtral():
     return build(
         "mixtral", "llama", "llama with experts (Mixtral): 8 of feed_forward_length, 2 used, "
-        "their weights divided by their sum", "mixtral", 1800, base=1e6, tied=False, ff=64,
-        experts=8, expert_ff=64,
+        "their weights divided by their sum", "mixtral", 1800, base=1e6, tied=False,
+        experts=8, expert_ff=96,
         meta={"rope__dimension_count": 16, "expert_count": 8, "expert_used_count": 2},
         config={"num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": None},
         features={**LLAMA, **EXPERTS})
