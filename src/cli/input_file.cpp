@@ -1,0 +1,42 @@
+#include "cli/input_file.h"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "base/human.h"
+
+namespace pacer::cli {
+
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const {
+    if (file != stdin) std::fclose(file);
+  }
+};
+
+}  // namespace
+
+Result<std::string> read_input(const std::string& path) {
+  const std::unique_ptr<std::FILE, CloseFile> file(path == "-" ? stdin
+                                                               : std::fopen(path.c_str(), "rb"));
+  if (file == nullptr) return error(Code::kIo, "cannot open {}: {}", path, std::strerror(errno));
+  std::string bytes;
+  char chunk[1 << 16];
+  while (true) {
+    const size_t count = std::fread(chunk, 1, sizeof chunk, file.get());
+    bytes.append(chunk, count);
+    if (bytes.size() > kInputBytesMax) {
+      return error(Code::kTooLarge, "{} has more than {}", path, human_bytes(kInputBytesMax));
+    }
+    if (count == sizeof chunk) continue;
+    if (std::ferror(file.get()) != 0) {
+      return error(Code::kIo, "cannot read {}: {}", path, std::strerror(errno));
+    }
+    return bytes;
+  }
+}
+
+}  // namespace pacer::cli
