@@ -11,8 +11,8 @@
 #include <immintrin.h>
 
 #include "kernels/avx2/kernels.h"
-#include "kernels/avx2/layout.h"
 #include "kernels/avx2/simd.h"
+#include "kernels/packed_layout.h"
 
 namespace pacer::kernels::avx2 {
 
@@ -97,7 +97,7 @@ void multiply_stretch(const GemmArgs& args, uint32_t begin, uint32_t end) {
   for (uint32_t tile = 0; tile < tiles; ++tile) {
     const uint32_t rows = (args.x.rows - m + tiles - tile - 1) / (tiles - tile);
     for (uint32_t n = begin; n < end; n += kRowGroup) {
-      const uint8_t* group = group_at(args.format, args.packed, args.x.columns, n);
+      const uint8_t* group = packed::group_at(args.format, args.packed, args.x.columns, n);
       const uint32_t lanes = end - n < kRowGroup ? end - n : (uint32_t)kRowGroup;
       multiply_group_rows<Format>(rows, group, args.x.f32 + (size_t)m * args.x.columns,
                                   args.x.columns, args.out + m * args.out_stride + n,
@@ -109,7 +109,7 @@ void multiply_stretch(const GemmArgs& args, uint32_t begin, uint32_t end) {
 
 template <class Format>
 void multiply(const GemmArgs& args) {
-  const size_t groups = kStretchBytes / group_bytes(args.format, args.x.columns);
+  const size_t groups = kStretchBytes / packed::group_bytes(args.format, args.x.columns);
   const uint32_t step = kRowGroup * (groups == 0 ? 1 : (uint32_t)groups);
   for (uint32_t n = args.row_begin; n < args.row_end; n += step) {
     multiply_stretch<Format>(args, n, args.row_end - n < step ? args.row_end : n + step);
@@ -132,7 +132,7 @@ void gemm_float(const GemmArgs& args) {
 }
 
 void gemm(const GemmArgs& args) {
-  if (is_quantised(args.format)) {
+  if (packed::is_quantised(args.format)) {
     gemm_quantised(args);
   } else {
     gemm_float(args);

@@ -6,14 +6,10 @@
 
 namespace pacer::kernels::avx2 {
 
-size_t packed_bytes(WeightFormat format, uint32_t rows, uint32_t columns);
-void pack(const PackArgs& args);
-void unpack_row(WeightFormat format, const void* packed, uint32_t rows, uint32_t columns,
-                uint32_t row, float* out);
-
 void quantize_q8(const float* x, uint32_t columns, const Q8Row& out);
 void gemm(const GemmArgs& args);
-void gemm_quantised(const GemmArgs& args);  // Q4_0, Q4_1, Q8_0
+void gemm_quantised(const GemmArgs& args);  // formats with codes
+void gemm_super(const GemmArgs& args);      // those of them with super-blocks
 void gemm_float(const GemmArgs& args);      // F32, F16, BF16
 
 void rms_norm(const float* x, const float* weight, float epsilon, uint32_t n, float* out);

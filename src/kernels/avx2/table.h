@@ -4,6 +4,7 @@
 
 #include "kernels/avx2/kernels.h"
 #include "kernels/kernel_table.h"
+#include "kernels/packed_rows.h"
 
 namespace pacer::kernels::avx2 {
 
@@ -16,9 +17,9 @@ constexpr KernelTable kTable = {
                         ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8,
                         ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8,
                         ActivationKind::kQ8, ActivationKind::kQ8, ActivationKind::kQ8},
-    .packed_bytes = packed_bytes,
-    .pack = pack,
-    .unpack_row = unpack_row,
+    .packed_bytes = packed::packed_bytes,
+    .pack = packed::pack,
+    .unpack_row = packed::unpack_row,
     .quantize_q8 = quantize_q8,
     .gemm = gemm,
     .rms_norm = rms_norm,

@@ -2,72 +2,61 @@
 
 #include "kernels/scalar/gemm_q8.h"
 
-#include <cstring>
-
 #include "kernels/scalar/gguf_rows.h"
+#include "tensor/code_block.h"
 
 namespace pacer::kernels::scalar {
 
 namespace {
 
-// One weight block as an integer tier sees it: weight i is scale * q[i] + offset.
-struct QuantBlock {
-  float scale;
-  float offset;
-  int32_t q[kQuantBlock];
-};
+constexpr uint32_t kHalf = kQuantBlock / 2;
 
-float read_f16(const std::byte* at) {
-  uint16_t bits;
-  std::memcpy(&bits, at, sizeof bits);
-  return tensor::f16_to_f32(bits);
+// Formats whose halves of a block have offsets of their own.
+bool has_half_offsets(WeightFormat format) {
+  return format == WeightFormat::kQ2K || format == WeightFormat::kQ3K ||
+         format == WeightFormat::kQ6K;
 }
 
-// GGUF keeps value i in the low nibble of byte i and value i + 16 in the high one.
-void read_nibbles(const std::byte* at, int32_t (&q)[kQuantBlock]) {
-  for (uint32_t i = 0; i < kQuantBlock / 2; ++i) {
-    const int32_t byte = static_cast<uint8_t>(at[i]);
-    q[i] = byte & 15;
-    q[i + kQuantBlock / 2] = byte >> 4;
+// The integer of a block: codes times activations, each half times its scale.
+int32_t integer_dot(tensor::DType dtype, const tensor::CodeBlock& block, const int8_t* x) {
+  int8_t values[kQuantBlock];
+  tensor::code_values(dtype, block.codes, values);
+  int32_t sum = 0;
+  for (uint32_t i = 0; i < kQuantBlock; ++i) {
+    const int32_t q = values[i] + tensor::code_centre(dtype);  // as it is stored
+    sum += block.scales[i / kHalf] * q * x[i];
   }
+  return sum;
 }
 
-QuantBlock read_block(WeightFormat format, const std::byte* at) {
-  QuantBlock block{};
-  block.scale = read_f16(at);
-  switch (format) {
-    case WeightFormat::kQ4_0:
-      block.offset = -8.0f * block.scale;
-      read_nibbles(at + 2, block.q);
-      break;
-    case WeightFormat::kQ4_1:
-      block.offset = read_f16(at + 2);
-      read_nibbles(at + 4, block.q);
-      break;
-    case WeightFormat::kQ8_0:
-      for (uint32_t i = 0; i < kQuantBlock; ++i) block.q[i] = static_cast<int8_t>(at[2 + i]);
-      break;
-    default:
-      CHECK(false, "gemm_q8 has no weight format {}", static_cast<int>(format));
-  }
-  return block;
+float offset_of(tensor::DType dtype, const tensor::CodeBlock& block, uint32_t half) {
+  const auto centre = static_cast<float>(tensor::code_centre(dtype) * block.scales[half]);
+  const auto min = static_cast<float>(block.mins[half]);
+  return -tensor::f16_to_f32(block.d) * centre - tensor::f16_to_f32(block.m) * min;
 }
 
 float dot_row(const GemmArgs& args, uint32_t m, uint32_t n) {
+  const tensor::DType dtype = dtype_of(args.format);
+  const tensor::DTypeInfo info = *tensor::dtype_info(dtype);
+  const uint32_t parts = info.block_values / kQuantBlock;
   const uint32_t blocks = args.x.columns / kQuantBlock;
-  const size_t block_bytes = tensor::row_bytes(dtype_of(args.format), kQuantBlock);
   const std::byte* weights = row_at(args.format, args.packed, args.x.columns, n);
-  const int8_t* values = args.x.values + static_cast<size_t>(m) * args.x.columns;
-  const float* scales = args.x.scales + static_cast<size_t>(m) * blocks;
-  const float* sums = args.x.sums + static_cast<size_t>(m) * blocks;
+  const size_t x_row = static_cast<size_t>(m) * blocks;
 
   float total = args.accumulate ? args.out[m * args.out_stride + n] : 0.0f;
   for (uint32_t b = 0; b < blocks; ++b) {
-    const QuantBlock block = read_block(args.format, weights + b * block_bytes);
-    int32_t integer = 0;
-    for (uint32_t i = 0; i < kQuantBlock; ++i) integer += block.q[i] * values[b * kQuantBlock + i];
-    total += block.scale * scales[b] * static_cast<float>(integer);
-    total += block.offset * sums[b];
+    const size_t at = x_row + b;
+    const tensor::CodeBlock block = tensor::read_code_block(
+        dtype, weights + b / parts * static_cast<size_t>(info.block_bytes), b % parts);
+    const int32_t integer = integer_dot(dtype, block, args.x.values + at * kQuantBlock);
+    total += tensor::f16_to_f32(block.d) * args.x.scales[at] * static_cast<float>(integer);
+    if (has_half_offsets(args.format)) {
+      for (uint32_t h = 0; h < 2; ++h) {
+        total += offset_of(dtype, block, h) * args.x.half_sums[2 * at + h];
+      }
+    } else {
+      total += offset_of(dtype, block, 0) * args.x.sums[at];
+    }
   }
   return total;
 }
@@ -76,6 +65,8 @@ float dot_row(const GemmArgs& args, uint32_t m, uint32_t n) {
 
 void gemm_q8(const GemmArgs& args) {
   CHECK(args.x.values != nullptr, "gemm_q8 without q8 activations");
+  CHECK(tensor::has_codes(dtype_of(args.format)), "gemm_q8 has no weight format {}",
+        static_cast<int>(args.format));
   CHECK(args.x.columns % kQuantBlock == 0, "{} columns, not a multiple of {}", args.x.columns,
         kQuantBlock);
   for (uint32_t m = 0; m < args.x.rows; ++m) {
