@@ -52,7 +52,8 @@ Result<uint32_t> context_length(std::optional<uint32_t> asked, uint32_t trained,
 Status load_weights(const ModelOptions& options, const gguf::File& file, LoadedModel& loaded) {
   const model::BatchLimits limits{
       .tokens = options.step_tokens_max,
-      .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
+      .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max),
+      .context = options.max_model_len.value_or(0)};
   ASSIGN_OR_RETURN(loaded.model, model::Model::load(file, *loaded.kernels, *loaded.pool, limits));
   return Ok{};
 }

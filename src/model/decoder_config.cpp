@@ -33,6 +33,8 @@ constexpr Neutral kNeutral[] = {
     {"leading_dense_block_count", 0},
     {"interleave_moe_layer_step", 1},
     {"nextn_predict_layers", 0},
+    {"rope.scaling.yarn_attn_factor", 1},
+    {"rope.scaling.yarn_ext_factor", 1},
 };
 
 Result<std::optional<double>> find_number(const gguf::File& file, const std::string& key) {

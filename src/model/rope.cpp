@@ -83,10 +83,15 @@ Result<Scaling> read_scaling(const gguf::File& file, const std::string& prefix) 
   Scaling scaling;
   ASSIGN_OR_RETURN(const auto type, file.find_string(prefix + "rope.scaling.type"));
   ASSIGN_OR_RETURN(scaling.factor, read_positive(file, prefix + "rope.scaling.factor", 1.0f));
-  scaling.type = type.value_or("none");
-  if (!type && file.find_tensor(kRopeFactorsLong) != nullptr) scaling.type = "longrope";
   ASSIGN_OR_RETURN(const float linear, read_positive(file, prefix + "rope.scale_linear", 1.0f));
-  if (!type && linear != 1.0f) scaling = {"linear", linear};
+  if (type) {
+    scaling.type = *type;
+  } else if (file.find_tensor(kRopeFactorsLong) != nullptr) {
+    scaling.type = "longrope";
+  } else if (scaling.factor != 1.0f || linear != 1.0f) {  // a factor alone means linear
+    if (scaling.factor == 1.0f) scaling.factor = linear;
+    scaling.type = "linear";
+  }
   return scaling;
 }
 

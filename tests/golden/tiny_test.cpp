@@ -21,7 +21,7 @@ using nlohmann::json;
 
 // Weights are f32 in every tier. What differs from the reference is the order of f32 additions and
 // a KV cache in f16 (2^-11 of keys and values of order 1).
-constexpr double kTolerance = 0.02;
+constexpr double kTolerance = 0.03;
 
 std::vector<std::string> tiny_models() {
   std::vector<std::string> names;
@@ -132,7 +132,7 @@ TEST_P(TinyModelTest, HasTheLogitsOfTransformersOnEveryTier) {
 TEST_P(TinyModelTest, WouldFailWithoutAnyOfItsFeatures) {
   ASSERT_FALSE(golden_["moved_by"].empty());
   for (const auto& [feature, moved] : golden_["moved_by"].items()) {
-    EXPECT_GT(moved.get<double>(), 2 * kTolerance) << feature;
+    EXPECT_GT(moved.get<double>(), 5 * kTolerance) << feature;
   }
 }
 
