@@ -7,9 +7,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,10 +24,14 @@
 
 namespace pacer::kernels {
 
-constexpr WeightFormat kFormats[] = {WeightFormat::kF32,  WeightFormat::kF16,  WeightFormat::kBF16,
-                                     WeightFormat::kQ4_0, WeightFormat::kQ4_1, WeightFormat::kQ8_0};
-constexpr WeightFormat kQuantisedFormats[] = {WeightFormat::kQ4_0, WeightFormat::kQ4_1,
-                                              WeightFormat::kQ8_0};
+constexpr WeightFormat kFormats[] = {
+    WeightFormat::kF32,  WeightFormat::kF16,   WeightFormat::kBF16, WeightFormat::kQ4_0,
+    WeightFormat::kQ4_1, WeightFormat::kQ5_0,  WeightFormat::kQ5_1, WeightFormat::kQ8_0,
+    WeightFormat::kQ2K,  WeightFormat::kQ3K,   WeightFormat::kQ4K,  WeightFormat::kQ5K,
+    WeightFormat::kQ6K,  WeightFormat::kIQ4NL, WeightFormat::kIQ4XS};
+static_assert(std::size(kFormats) == kWeightFormatCount);
+constexpr std::span<const WeightFormat> kQuantisedFormats =
+    std::span<const WeightFormat>(kFormats).subspan(3);
 
 constexpr double kRounding = 0x1p-24;  // relative error of one f32 operation
 
@@ -41,10 +48,17 @@ class EveryTier : public testing::TestWithParam<const KernelTable*> {
   }
 };
 
+// The name of a tier as GoogleTest allows it in the name of a test.
+inline std::string test_name_of(const KernelTable& tier) {
+  std::string name = tier.name;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 #define PACER_FOR_EVERY_TIER(suite)                                                            \
   INSTANTIATE_TEST_SUITE_P(                                                                    \
       Tiers, suite, testing::ValuesIn(supported_kernels().begin(), supported_kernels().end()), \
-      [](const auto& tier) { return std::string(tier.param->name); })
+      [](const auto& tier) { return test_name_of(*tier.param); })
 
 inline float random_float(Rng& rng, float limit) {
   return static_cast<float>((rng.uniform() * 2 - 1) * limit);
@@ -94,20 +108,63 @@ struct GgufMatrix {
   }
 };
 
-// Where the f16 scale of a quantised block is, its f16 minimum or 0, and its values.
-inline size_t values_offset(WeightFormat format) {
-  return format == WeightFormat::kQ4_1 ? 4 : 2;
-}
-
 inline void put_f16(std::byte* at, float value) {
   const uint16_t bits = tensor::f32_to_f16(value);
   std::memcpy(at, &bits, 2);
 }
 
+// What tests must know of a GGUF block to choose its scales: where its f16 d is, and the f16 that
+// is its minimum or that its minima count in (-1: none), and where its packed integer scales are.
+// `unit` brings the largest weight of random bits near 1 when d is about that.
+struct BlockPlan {
+  int d;
+  int m;
+  int scales;
+  int scales_bytes;
+  float d_unit;
+  float m_unit;
+};
+
+inline BlockPlan plan_of(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ4_0:
+      return {0, -1, 0, 0, 1.0f / 8, 0};
+    case WeightFormat::kQ4_1:
+      return {0, 2, 0, 0, 1.0f / 15, 1};
+    case WeightFormat::kQ5_0:
+      return {0, -1, 0, 0, 1.0f / 16, 0};
+    case WeightFormat::kQ5_1:
+      return {0, 2, 0, 0, 1.0f / 31, 1};
+    case WeightFormat::kQ8_0:
+    case WeightFormat::kIQ4NL:
+      return {0, -1, 0, 0, 1.0f / 127, 0};
+    case WeightFormat::kQ2K:
+      return {80, 82, 0, 16, 1.0f / (15 * 3), 1.0f / 15};
+    case WeightFormat::kQ3K:
+      return {108, -1, 96, 12, 1.0f / (32 * 4), 0};
+    case WeightFormat::kQ4K:
+      return {0, 2, 4, 12, 1.0f / (63 * 15), 1.0f / 63};
+    case WeightFormat::kQ5K:
+      return {0, 2, 4, 12, 1.0f / (63 * 31), 1.0f / 63};
+    case WeightFormat::kQ6K:
+      return {208, -1, 192, 16, 1.0f / (128 * 32), 0};
+    case WeightFormat::kIQ4XS:
+      return {0, -1, 2, 6, 1.0f / (32 * 127), 0};
+    default:
+      return {};
+  }
+}
+
+// The least number of columns, from `columns` up, that are whole blocks of the format.
+inline uint32_t whole_blocks(WeightFormat format, uint32_t columns) {
+  const auto block = std::max(tensor::dtype_info(scalar::dtype_of(format))->block_values, 32u);
+  return round_up(columns, block);
+}
+
 // Calls f(block bytes) for every quantised block of the matrix.
 template <class F>
 void for_each_block(GgufMatrix& matrix, F f) {
-  const size_t block_bytes = tensor::row_bytes(scalar::dtype_of(matrix.format), kQuantBlock);
+  const size_t block_bytes = tensor::dtype_info(scalar::dtype_of(matrix.format))->block_bytes;
   for (size_t at = 0; at < matrix.bytes(); at += block_bytes) f(matrix.data() + at, block_bytes);
 }
 
@@ -137,8 +194,9 @@ inline GgufMatrix random_matrix(WeightFormat format, uint32_t rows, uint32_t col
     default:
       for_each_block(matrix, [&](std::byte* block, size_t bytes) {
         for (size_t i = 0; i < bytes; ++i) block[i] = static_cast<std::byte>(rng.next());
-        put_f16(block, random_float(rng, 0.1f));
-        if (format == WeightFormat::kQ4_1) put_f16(block + 2, random_float(rng, 0.5f));
+        const BlockPlan plan = plan_of(format);
+        put_f16(block + plan.d, random_float(rng, plan.d_unit));
+        if (plan.m >= 0) put_f16(block + plan.m, random_float(rng, plan.m_unit));
       });
   }
   return matrix;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/kernel_table.h"
+#include "kernels/scalar/gguf_rows.h"
 
 namespace pacer::kernels {
 namespace {
@@ -82,14 +83,27 @@ TEST_F(Dispatch, EveryEntryOfEveryTableIsFilled) {
 }
 
 TEST(WeightFormatOf, EveryTypeWeComputeWithAndNoOther) {
-  EXPECT_EQ(*weight_format(tensor::DType::kQ4_1), WeightFormat::kQ4_1);
-  EXPECT_EQ(*weight_format(tensor::DType::kF32), WeightFormat::kF32);
-  EXPECT_EQ(*weight_format(tensor::DType::kBF16), WeightFormat::kBF16);
-  const auto refused = weight_format(static_cast<tensor::DType>(14));
+  uint32_t known = 0;
+  for (uint32_t type = 0; type < 64; ++type) {
+    const auto dtype = static_cast<tensor::DType>(type);
+    const auto format = weight_format(dtype);
+    ASSERT_EQ(format.ok(), tensor::dtype_info(dtype).has_value()) << type;
+    if (!format) continue;
+    ++known;
+    EXPECT_EQ(scalar::dtype_of(*format), dtype);
+  }
+  EXPECT_EQ(known, kWeightFormatCount);
+}
+
+TEST(WeightFormatOf, ARefusalNamesTheTypeAndThoseThatAreSupported) {
+  const auto refused = weight_format(static_cast<tensor::DType>(39));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
-  EXPECT_THAT(refused.error().message, HasSubstr("Q6_K"));
-  EXPECT_THAT(refused.error().message, HasSubstr("Q4_1"));
+  EXPECT_THAT(refused.error().message, HasSubstr("MXFP4"));
+  for (uint32_t i = 0; i < kWeightFormatCount; ++i) {
+    const auto dtype = scalar::dtype_of(static_cast<WeightFormat>(i));
+    EXPECT_THAT(refused.error().message, HasSubstr(std::string(tensor::dtype_info(dtype)->name)));
+  }
 }
 
 }  // namespace

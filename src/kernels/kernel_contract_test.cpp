@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "kernels/contract_fixture.h"
 #include "kernels/scalar/gemm_q8.h"
 #include "kernels/scalar/kernels.h"
+#include "tensor/code_block.h"
 
 namespace pacer::kernels {
 namespace {
@@ -68,27 +70,52 @@ Expected expect_f32(const GgufMatrix& matrix, const ActivationRows& x) {
   return expected;
 }
 
+// The absolute values of what gemm_q8 adds up for a weight row, for activations of 1: |d s q| and
+// |offset| of each column. Larger than the weights, as offsets take off much of d s q.
+std::vector<double> absolute_terms(const GgufMatrix& matrix, uint32_t row) {
+  const tensor::DType dtype = scalar::dtype_of(matrix.format);
+  const tensor::DTypeInfo info = *tensor::dtype_info(dtype);
+  const std::byte* at = matrix.data() + row * matrix.row_bytes();
+  std::vector<double> terms;
+  for (uint32_t k = 0; k < matrix.columns; k += kQuantBlock) {
+    const tensor::CodeBlock block = tensor::read_code_block(
+        dtype, at + k / info.block_values * info.block_bytes, k % info.block_values / kQuantBlock);
+    int8_t values[kQuantBlock];
+    tensor::code_values(dtype, block.codes, values);
+    const double d = std::fabs(tensor::f16_to_f32(block.d));
+    const double m = std::fabs(tensor::f16_to_f32(block.m));
+    const double centre = tensor::code_centre(dtype);
+    for (uint32_t i = 0; i < kQuantBlock; ++i) {
+      const double s = std::abs(block.scales[i / 16]);
+      terms.push_back(d * s * (std::fabs(values[i] + centre) + centre) +
+                      m * std::abs(block.mins[i / 16]));
+    }
+  }
+  return terms;
+}
+
 // gemm_q8's definition on the quantised activations: w = scale * q + offset as GGUF has it, so the
-// exact value is the dot of the dequantised weights with scale * value. A block costs at most 6
-// roundings, relative to the absolute products of its two terms.
+// exact value is the dot of the dequantised weights with scale * value. A block costs at most 8
+// roundings of its terms and 3 of the total, relative to the absolute products.
 Expected expect_q8(const GgufMatrix& matrix, const ActivationRows& x) {
   Expected expected;
+  expected.value.resize(static_cast<size_t>(x.rows) * matrix.rows);
+  expected.bound.resize(expected.value.size());
   const uint32_t blocks = matrix.columns / kQuantBlock;
-  for (uint32_t m = 0; m < x.rows; ++m) {
-    for (uint32_t n = 0; n < matrix.rows; ++n) {
-      const std::vector<float> w = matrix.dequantised_row(n);
+  for (uint32_t n = 0; n < matrix.rows; ++n) {
+    const std::vector<float> w = matrix.dequantised_row(n);
+    const std::vector<double> terms = absolute_terms(matrix, n);
+    for (uint32_t m = 0; m < x.rows; ++m) {
       double value = 0;
       double norm = 0;
       for (uint32_t k = 0; k < matrix.columns; ++k) {
         const double x_k = static_cast<double>(x.scales[m * blocks + k / kQuantBlock]) *
                            x.values[m * x.columns + k];
         value += x_k * w[k];
-        // |scale * q| <= |w| + |offset|, and |offset| is at most 8 * 0.1 (Q4_0) or 0.5 (Q4_1) in
-        // random_matrix.
-        norm += std::fabs(x_k) * (std::fabs(w[k]) + 2 * 0.8);
+        norm += std::fabs(x_k) * terms[k];
       }
-      expected.value.push_back(value);
-      expected.bound.push_back((6 + 2 * blocks) * kRounding * norm);
+      expected.value[m * matrix.rows + n] = value;
+      expected.bound[m * matrix.rows + n] = (8 + 3 * blocks) * kRounding * norm;
     }
   }
   return expected;
@@ -117,10 +144,11 @@ TEST_P(KernelContract, GemmIsTheDotOfDequantisedRows) {
       SCOPED_TRACE(testing::Message() << name_of(format) << " " << shape.rows << " x "
                                       << shape.columns << ", batch " << batch << ", seed " << seed);
       Rng rng(seed++);
-      const GgufMatrix matrix = random_matrix(format, shape.rows, shape.columns, rng);
+      const uint32_t columns = whole_blocks(format, shape.columns);
+      const GgufMatrix matrix = random_matrix(format, shape.rows, columns, rng);
       const PackedMatrix packed(kernels(), matrix);
-      const ActivationRows x(kernels(), batch, shape.columns,
-                             random_floats(rng, static_cast<size_t>(batch) * shape.columns));
+      const ActivationRows x(kernels(), batch, columns,
+                             random_floats(rng, static_cast<size_t>(batch) * columns));
       const Expected expected =
           kind(format) == ActivationKind::kQ8 ? expect_q8(matrix, x) : expect_f32(matrix, x);
       expect_near(expected, multiply(packed, matrix, x));
@@ -135,9 +163,10 @@ TEST(ScalarGemmQ8, IsTheDotOfDequantisedRowsAndQuantisedActivations) {
   for (WeightFormat format : kQuantisedFormats) {
     SCOPED_TRACE(testing::Message() << name_of(format) << ", seed 5");
     Rng rng(5);
-    const GgufMatrix matrix = random_matrix(format, 19, 576, rng);
+    const uint32_t columns = whole_blocks(format, 576);
+    const GgufMatrix matrix = random_matrix(format, 19, columns, rng);
     const PackedMatrix packed(scalar_kernels, matrix);
-    const ActivationRows x(scalar_kernels, 3, 576, random_floats(rng, 3 * 576));
+    const ActivationRows x(scalar_kernels, 3, columns, random_floats(rng, 3 * columns));
     std::vector<float> out(3 * 19);
     scalar::gemm_q8(
         {format, packed.data(), 19, x.view(ActivationKind::kQ8), out.data(), 19, 0, 19});
@@ -149,7 +178,7 @@ TEST_P(KernelContract, GemmStaysWithinTheQuantisationErrorOfTheOracle) {
   for (WeightFormat format : kQuantisedFormats) {
     SCOPED_TRACE(testing::Message() << name_of(format) << ", seed 11");
     Rng rng(11);
-    const uint32_t columns = 576;
+    const uint32_t columns = whole_blocks(format, 576);
     const GgufMatrix matrix = random_matrix(format, 32, columns, rng);
     const PackedMatrix packed(kernels(), matrix);
     const ActivationRows x(kernels(), 9, columns, random_floats(rng, 9 * columns));
@@ -169,66 +198,96 @@ TEST_P(KernelContract, GemmStaysWithinTheQuantisationErrorOfTheOracle) {
   }
 }
 
+// Activations given as integers: all scales are 1, so that a result is a whole number.
+void set_integers(ActivationRows& x, auto next_value) {
+  std::fill(x.scales.begin(), x.scales.end(), 1.0f);
+  std::fill(x.sums.begin(), x.sums.end(), 0.0f);
+  std::fill(x.half_sums.begin(), x.half_sums.end(), 0.0f);
+  for (size_t i = 0; i < x.values.size(); ++i) {
+    x.values[i] = static_cast<int8_t>(next_value());
+    x.sums[i / kQuantBlock] += static_cast<float>(x.values[i]);
+    x.half_sums[i / (kQuantBlock / 2)] += static_cast<float>(x.values[i]);
+  }
+}
+
+ActivationRows empty_activations(const KernelTable& kernels, uint32_t rows, uint32_t columns) {
+  return {kernels, rows, columns, std::vector<float>(static_cast<size_t>(rows) * columns)};
+}
+
+std::vector<float> reference_q8(const GgufMatrix& matrix, const ActivationRows& x) {
+  const PackedMatrix packed(*supported_kernels().back(), matrix);
+  std::vector<float> out(static_cast<size_t>(x.rows) * matrix.rows);
+  scalar::gemm_q8({matrix.format, packed.data(), matrix.rows, x.view(ActivationKind::kQ8),
+                   out.data(), matrix.rows, 0, matrix.rows});
+  return out;
+}
+
+constexpr double kExactBelow = 0x1p24;  // whole numbers that f32 adds exactly
+
 // With all scales 1 and whole numbers below 2^24 every step is exact: any difference is a wrong
-// integer.
+// integer. Integer scales of super-blocks stay random; activations are as large as 2^24 allows.
 TEST_P(KernelContract, IntegerPartsAreExact) {
-  const KernelTable& scalar_kernels = *supported_kernels().back();
   for (WeightFormat format : kQuantisedFormats) {
     if (kind(format) != ActivationKind::kQ8) continue;
     for (uint32_t batch : kBatches) {
       SCOPED_TRACE(testing::Message() << name_of(format) << ", batch and seed " << batch);
       Rng rng(batch);
-      const uint32_t columns = 288;
+      const uint32_t columns = whole_blocks(format, 288);
       GgufMatrix matrix = random_matrix(format, 35, columns, rng);
       for_each_block(matrix, [&](std::byte* block, size_t) {
-        put_f16(block, 1.0f);
-        if (format == WeightFormat::kQ4_1) put_f16(block + 2, static_cast<float>(rng.below(9)) - 4);
+        const BlockPlan plan = plan_of(format);
+        put_f16(block + plan.d, 1.0f);
+        if (plan.m >= 0) put_f16(block + plan.m, static_cast<float>(rng.below(9)) - 4);
       });
-      ActivationRows x(kernels(), batch, columns, std::vector<float>(batch * columns));
-      for (size_t b = 0; b < x.scales.size(); ++b) {
-        x.scales[b] = 1;
-        x.sums[b] = 0;
-        for (uint32_t i = 0; i < kQuantBlock; ++i) {
-          const int value = static_cast<int>(rng.below(255)) - 127;
-          x.values[b * kQuantBlock + i] = static_cast<int8_t>(value);
-          x.sums[b] += static_cast<float>(value);
-        }
+      double norm = 0;
+      for (uint32_t n = 0; n < matrix.rows; ++n) {
+        const std::vector<double> terms = absolute_terms(matrix, n);
+        norm = std::max(norm, std::accumulate(terms.begin(), terms.end(), 0.0));
       }
-      const PackedMatrix packed(kernels(), matrix);
-      const PackedMatrix reference(scalar_kernels, matrix);
-      std::vector<float> expected(batch * matrix.rows);
-      scalar::gemm_q8({format, reference.data(), matrix.rows, x.view(ActivationKind::kQ8),
-                       expected.data(), matrix.rows, 0, matrix.rows});
-      ASSERT_EQ(multiply(packed, matrix, x), expected);
+      const int limit = static_cast<int>(std::min(127.0, std::floor(kExactBelow / norm)));
+      ASSERT_GE(limit, 2);
+      ActivationRows x = empty_activations(kernels(), batch, columns);
+      set_integers(x, [&] { return static_cast<int>(rng.below(2 * limit + 1)) - limit; });
+      ASSERT_EQ(multiply(PackedMatrix(kernels(), matrix), matrix, x), reference_q8(matrix, x));
     }
   }
 }
 
+// Codes and integer scales all at an extreme, each with each. Results up to 2^24 are exact; an
+// overflow is far outside of what rounding explains above.
 TEST_P(KernelContract, ExtremeValuesDoNotOverflow) {
-  const KernelTable& scalar_kernels = *supported_kernels().back();
+  constexpr int kBytes[] = {0x00, 0x1f, 0x7f, 0x80, 0x81, 0xff};
   for (WeightFormat format : kQuantisedFormats) {
     if (kind(format) != ActivationKind::kQ8) continue;
-    for (int weight_byte : {0x00, 0x7f, 0x80, 0x81, 0xff}) {
-      for (int value : {-127, 127, 0}) {
-        SCOPED_TRACE(testing::Message()
-                     << name_of(format) << " bytes " << weight_byte << ", activations " << value);
-        const uint32_t columns = 288;
+    const BlockPlan plan = plan_of(format);
+    const uint32_t columns = whole_blocks(format, 288);
+    for (int code_byte : kBytes) {
+      for (int scale_byte : kBytes) {
+        if (plan.scales_bytes == 0 && scale_byte != 0) continue;  // the format has none
         GgufMatrix matrix = empty_matrix(format, 16, columns);
         for_each_block(matrix, [&](std::byte* block, size_t bytes) {
-          std::memset(block, weight_byte, bytes);
-          put_f16(block, 1.0f);
-          if (format == WeightFormat::kQ4_1) put_f16(block + 2, -7.0f);
+          std::memset(block, code_byte, bytes);
+          std::memset(block + plan.scales, scale_byte, static_cast<size_t>(plan.scales_bytes));
+          put_f16(block + plan.d, 1.0f);
+          if (plan.m >= 0) put_f16(block + plan.m, -7.0f);
         });
-        ActivationRows x(kernels(), 7, columns, std::vector<float>(7 * columns));
-        std::fill(x.values.begin(), x.values.end(), static_cast<int8_t>(value));
-        std::fill(x.scales.begin(), x.scales.end(), 1.0f);
-        std::fill(x.sums.begin(), x.sums.end(), static_cast<float>(value) * kQuantBlock);
         const PackedMatrix packed(kernels(), matrix);
-        const PackedMatrix reference(scalar_kernels, matrix);
-        std::vector<float> expected(7 * matrix.rows);
-        scalar::gemm_q8({format, reference.data(), matrix.rows, x.view(ActivationKind::kQ8),
-                         expected.data(), matrix.rows, 0, matrix.rows});
-        ASSERT_EQ(multiply(packed, matrix, x), expected);
+        for (int value : {-127, 127, 0}) {
+          SCOPED_TRACE(testing::Message()
+                       << name_of(format) << " codes " << code_byte << ", scales " << scale_byte
+                       << ", activations " << value);
+          ActivationRows x = empty_activations(kernels(), 7, columns);
+          set_integers(x, [&] { return value; });
+          const std::vector<float> got = multiply(packed, matrix, x);
+          const std::vector<float> expected = reference_q8(matrix, x);
+          const Expected exact = expect_q8(matrix, x);
+          for (size_t i = 0; i < got.size(); ++i) {
+            const bool is_exact =
+                exact.bound[i] < (8 + 3 * columns / kQuantBlock) * kRounding * kExactBelow;
+            ASSERT_NEAR(got[i], exact.value[i], is_exact ? 0.0 : exact.bound[i]);
+            ASSERT_NEAR(got[i], expected[i], is_exact ? 0.0 : 2 * exact.bound[i]);
+          }
+        }
       }
     }
   }
@@ -238,11 +297,12 @@ TEST_P(KernelContract, ZeroAndDenormalActivationsGiveZeros) {
   for (WeightFormat format : kFormats) {
     SCOPED_TRACE(name_of(format) + ", seed 3");
     Rng rng(3);
-    const GgufMatrix matrix = random_matrix(format, 20, 64, rng);
+    const uint32_t columns = whole_blocks(format, 64);
+    const GgufMatrix matrix = random_matrix(format, 20, columns, rng);
     const PackedMatrix packed(kernels(), matrix);
-    std::vector<float> tiny(2 * 64, 0.0f);
-    for (uint32_t k = 0; k < 64; ++k) tiny[64 + k] = 1e-40f;
-    const ActivationRows x(kernels(), 2, 64, tiny);
+    std::vector<float> tiny(2 * columns, 0.0f);
+    for (uint32_t k = 0; k < columns; ++k) tiny[columns + k] = 1e-40f;
+    const ActivationRows x(kernels(), 2, columns, tiny);
     const std::vector<float> out = multiply(packed, matrix, x);
     for (uint32_t n = 0; n < 20; ++n) {
       EXPECT_EQ(out[n], 0.0f);
@@ -258,10 +318,10 @@ TEST_P(KernelContract, ARowsResultDoesNotDependOnTheBatch) {
     for (Shape shape : {Shape{49, 576}, Shape{16, 8224}, Shape{5, 64}}) {
       SCOPED_TRACE(testing::Message() << name_of(format) << " " << shape.columns << ", seed 21");
       Rng rng(21);
-      const GgufMatrix matrix = random_matrix(format, shape.rows, shape.columns, rng);
+      const uint32_t columns = whole_blocks(format, shape.columns);
+      const GgufMatrix matrix = random_matrix(format, shape.rows, columns, rng);
       const PackedMatrix packed(kernels(), matrix);
-      const ActivationRows x(kernels(), 37, shape.columns,
-                             random_floats(rng, 37ull * shape.columns));
+      const ActivationRows x(kernels(), 37, columns, random_floats(rng, 37ull * columns));
       const std::vector<float> one_by_one = multiply(packed, matrix, x, 1);
       for (uint32_t rows_per_call : {2, 3, 4, 5, 6, 7, 8, 13, 37}) {
         const std::vector<float> together = multiply(packed, matrix, x, rows_per_call);
@@ -297,9 +357,10 @@ TEST_P(KernelContract, GemmWritesItsRowRangeAndNothingElse) {
       SCOPED_TRACE(testing::Message() << name_of(format) << ", " << rows << " rows, seed 2");
       Rng rng(2);
       const uint32_t stride = rows + 19;
-      const GgufMatrix matrix = random_matrix(format, rows, 64, rng);
+      const uint32_t columns = whole_blocks(format, 64);
+      const GgufMatrix matrix = random_matrix(format, rows, columns, rng);
       const PackedMatrix packed(kernels(), matrix);
-      const ActivationRows x(kernels(), 7, 64, random_floats(rng, 7 * 64));
+      const ActivationRows x(kernels(), 7, columns, random_floats(rng, 7 * columns));
       const uint32_t begin = rows > kRowGroup ? kRowGroup : 0;
       std::vector<float> out(8 * stride, kPoison);
       kernels().gemm(
@@ -316,9 +377,10 @@ TEST_P(KernelContract, AccumulatingAddsToWhatIsThere) {
   for (WeightFormat format : kFormats) {
     SCOPED_TRACE(testing::Message() << name_of(format) << ", seed 23");
     Rng rng(23);
-    const GgufMatrix matrix = random_matrix(format, 21, 96, rng);
+    const uint32_t columns = whole_blocks(format, 96);
+    const GgufMatrix matrix = random_matrix(format, 21, columns, rng);
     const PackedMatrix packed(kernels(), matrix);
-    const ActivationRows x(kernels(), 7, 96, random_floats(rng, 7 * 96));
+    const ActivationRows x(kernels(), 7, columns, random_floats(rng, 7 * columns));
     const std::vector<float> once = multiply(packed, matrix, x);
     std::vector<float> out(once.size());
     for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<float>(i);
@@ -335,7 +397,7 @@ TEST_P(KernelContract, UnpackedRowsAreTheDequantisedGgufRows) {
   for (WeightFormat format : kFormats) {
     SCOPED_TRACE(name_of(format) + ", seed 4");
     Rng rng(4);
-    const GgufMatrix matrix = random_matrix(format, 21, 160, rng);
+    const GgufMatrix matrix = random_matrix(format, 21, whole_blocks(format, 160), rng);
     const PackedMatrix packed(kernels(), matrix);
     for (uint32_t row = 0; row < matrix.rows; ++row) {
       std::vector<float> out(matrix.columns + 1, kPoison);
@@ -351,12 +413,13 @@ TEST_P(KernelContract, PackingInRangesIsPackingAtOnce) {
   for (WeightFormat format : kFormats) {
     SCOPED_TRACE(name_of(format) + ", seed 6");
     Rng rng(6);
-    const GgufMatrix matrix = random_matrix(format, 75, 96, rng);
+    const uint32_t columns = whole_blocks(format, 96);
+    const GgufMatrix matrix = random_matrix(format, 75, columns, rng);
     const PackedMatrix whole(kernels(), matrix);
     AlignedBuffer<std::byte> parts(whole.bytes(), 0x3c);
     for (uint32_t begin : {48u, 0u, 16u}) {  // in no particular order, as workers do
       const uint32_t end = begin == 0 ? 16 : begin == 16 ? 48 : 75;
-      kernels().pack({format, matrix.data(), 75, 96, begin, end, parts.get()});
+      kernels().pack({format, matrix.data(), 75, columns, begin, end, parts.get()});
     }
     ASSERT_EQ(std::memcmp(parts.get(), whole.data(), whole.bytes()), 0);
   }
