@@ -47,7 +47,10 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DI
 
 # Flags of each kernel tier; nothing outside kernels/<isa>/ is compiled with them.
 set(pacer_isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
-set(pacer_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mfma -mf16c -mbmi2)
+# -Wno-maybe-uninitialized: the intrinsics of gcc 12 have deliberately undefined operands, which it warns of.
+set(pacer_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi -mbmi2
+    -Wno-maybe-uninitialized)
+set(pacer_isa_flags_avx512vnni ${pacer_isa_flags_avx512} -mavx512vnni)
 set(pacer_isa_flags_amx ${pacer_isa_flags_avx512} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)
 
 # pacer_folder(<name> [PUBLIC libs...] [PRIVATE libs...])
@@ -67,7 +70,7 @@ function(pacer_folder name)
     add_library(pacer_${name} STATIC ${sources})
     target_include_directories(pacer_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(pacer_${name} PUBLIC ${links} ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-    foreach(isa avx2 avx512 amx)
+    foreach(isa avx2 avx512 avx512vnni amx)
       set(isa_sources ${sources})
       list(FILTER isa_sources INCLUDE REGEX "/kernels/${isa}/")
       if(isa_sources)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/avx2/table.h"
+#include "kernels/avx512/table.h"
 #include "kernels/kernel_table.h"
 #include "kernels/scalar/table.h"
 #include "sys/cpu_features.h"
@@ -20,6 +21,8 @@ struct Tier {
 
 // Best first. A new tier is a line here.
 constexpr Tier kTiers[] = {
+    {&avx512::kTable, [](const sys::CpuFeatures& cpu) { return cpu.avx512_vnni; }},
+    {&avx512::kTableWithoutVnni, [](const sys::CpuFeatures& cpu) { return cpu.avx512; }},
     {&avx2::kTable, [](const sys::CpuFeatures& cpu) { return cpu.avx2; }},
     {&scalar::kTable, [](const sys::CpuFeatures&) { return true; }},
 };
@@ -32,13 +35,20 @@ std::vector<const KernelTable*> detect() {
   return tables;
 }
 
-std::string supported_names() {
+std::string names_of(std::span<const KernelTable* const> tables) {
   std::string names;
-  for (const KernelTable* table : supported_kernels()) {
+  for (const KernelTable* table : tables) {
     if (!names.empty()) names += ", ";
     names += table->name;
   }
   return names;
+}
+
+const KernelTable* find(std::string_view name, std::span<const KernelTable* const> tables) {
+  for (const KernelTable* table : tables) {
+    if (name == table->name) return table;
+  }
+  return nullptr;
 }
 
 bool is_a_tier(std::string_view name) {
@@ -56,19 +66,25 @@ std::span<const KernelTable* const> supported_kernels() {
 }
 
 Result<const KernelTable*> choose_kernels() {
-  const char* forced = std::getenv("PACER_ISA");
-  if (forced == nullptr || *forced == '\0') return supported_kernels().front();
-  for (const KernelTable* table : supported_kernels()) {
-    if (std::string_view(forced) == table->name) return table;
+  return choose_kernels(std::getenv("PACER_ISA"), supported_kernels());
+}
+
+Result<const KernelTable*> choose_kernels(const char* name,
+                                          std::span<const KernelTable* const> supported) {
+  if (name == nullptr || *name == '\0') return supported.front();
+  if (const KernelTable* table = find(name, supported)) return table;
+  if (std::string_view(name) == avx512::kTable.name) {
+    // Whoever asks for AVX-512 means what this CPU has of it.
+    if (const KernelTable* table = find(avx512::kTableWithoutVnni.name, supported)) return table;
   }
-  if (is_a_tier(forced)) {
+  if (is_a_tier(name)) {
     return error(Code::kUnsupported,
-                 "PACER_ISA={} is not supported by this machine; it supports {}", forced,
-                 supported_names());
+                 "PACER_ISA={} is not supported by this machine; it supports {}", name,
+                 names_of(supported));
   }
   return error(Code::kInvalidArgument,
-               "PACER_ISA={} is not a kernel tier; this machine supports {}", forced,
-               supported_names());
+               "PACER_ISA={} is not a kernel tier; this machine supports {}", name,
+               names_of(supported));
 }
 
 Result<WeightFormat> weight_format(tensor::DType dtype) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "kernels/scalar/gguf_rows.h"
@@ -72,11 +73,49 @@ TEST_F(Dispatch, AnEmptyNameIsNoName) {
   EXPECT_EQ(*chosen, supported_kernels().front());
 }
 
+// A machine of the given tiers, best first.
+struct Machine {
+  std::vector<KernelTable> tables;
+  std::vector<const KernelTable*> supported;
+
+  explicit Machine(std::vector<const char*> names) {
+    for (const char* name : names) {
+      tables.push_back(*supported_kernels().back());
+      tables.back().name = name;
+    }
+    for (const KernelTable& table : tables) supported.push_back(&table);
+  }
+};
+
+TEST_F(Dispatch, Avx512WithoutVnniIsTheAvx512OfACpuThatHasNoVnni) {
+  const Machine machine({"avx512-novnni", "avx2", "scalar"});
+  const auto chosen = choose_kernels("avx512", machine.supported);
+  ASSERT_TRUE(chosen.ok());
+  EXPECT_EQ(*chosen, machine.supported[0]);
+
+  const Machine better({"avx512", "avx512-novnni", "avx2", "scalar"});
+  EXPECT_EQ(*choose_kernels("avx512", better.supported), better.supported[0]);
+  EXPECT_EQ(*choose_kernels("avx512-novnni", better.supported), better.supported[1]);
+}
+
+TEST_F(Dispatch, ATierThatTheMachineLacksIsRefusedWithThoseItHas) {
+  const Machine machine({"avx2", "scalar"});
+  for (const char* name : {"avx512", "avx512-novnni"}) {
+    const auto chosen = choose_kernels(name, machine.supported);
+    ASSERT_FALSE(chosen.ok()) << name;
+    EXPECT_EQ(chosen.error().code, Code::kUnsupported);
+    EXPECT_THAT(chosen.error().message, HasSubstr("supports avx2, scalar"));
+  }
+  EXPECT_EQ(*choose_kernels("", machine.supported), machine.supported[0]);
+  EXPECT_EQ(*choose_kernels(nullptr, machine.supported), machine.supported[0]);
+}
+
 TEST_F(Dispatch, EveryEntryOfEveryTableIsFilled) {
   for (const KernelTable* k : supported_kernels()) {
     EXPECT_TRUE(k->packed_bytes && k->pack && k->unpack_row && k->quantize_q8 && k->gemm)
         << k->name;
-    EXPECT_TRUE(k->rms_norm && k->add && k->silu_mul && k->rope) << k->name;
+    EXPECT_TRUE(k->rms_norm && k->add && k->silu_mul && k->gelu_mul && k->soft_cap && k->rope)
+        << k->name;
     EXPECT_TRUE(k->store_kv && k->attend_scratch_floats && k->attend) << k->name;
     EXPECT_TRUE(k->arg_max && k->log_sum_exp && k->exp_weights) << k->name;
   }

@@ -1,8 +1,9 @@
 // Everything that a kernel tier provides, as one table of plain functions, and the choice of a
 // tier.
 //
-// Chosen once at start from what CPU and OS allow; PACER_ISA=scalar|avx2 forces one or refuses to
-// start. Code above takes `const KernelTable&` as an argument and never asks which tier it is.
+// Chosen once at start from what CPU and OS allow; PACER_ISA=scalar|avx2|avx512|avx512-novnni
+// forces one or refuses to start. Code above takes `const KernelTable&` as an argument and never
+// asks which tier it is.
 //
 // Adding a tier: a folder kernels/<isa>/ with the same file names, a table in it, one line in
 // dispatch.cpp; a tier may take entries over from the tier below. kernel_contract_test.cpp then
@@ -18,7 +19,7 @@
 
 namespace pacer::kernels {
 
-enum class IsaTier : uint8_t { kScalar, kAvx2 };
+enum class IsaTier : uint8_t { kScalar, kAvx2, kAvx512NoVnni, kAvx512 };
 
 struct KernelTable {
   IsaTier tier;
@@ -59,8 +60,12 @@ struct KernelTable {
 };
 
 // The tier to use: PACER_ISA if set (an unknown or unsupported name is an Error), else the best
-// supported.
+// supported. "avx512" stands for "avx512-novnni" where the CPU has no VNNI.
 Result<const KernelTable*> choose_kernels();
+
+// The same for a given name (null or empty: none) and tiers, best first.
+Result<const KernelTable*> choose_kernels(const char* name,
+                                          std::span<const KernelTable* const> supported);
 
 // Every tier that this machine can run, best first. For tests and `pacer inspect --machine`.
 std::span<const KernelTable* const> supported_kernels();

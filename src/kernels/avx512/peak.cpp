@@ -1,4 +1,4 @@
-// Ceilings of AVX-512: f32 multiply-adds and VNNI int8 products. Timed by machine_peaks.cpp.
+// Ceiling of AVX-512: f32 multiply-adds. Timed by machine_peaks.cpp.
 
 #include "kernels/peak_loops.h"
 
@@ -19,22 +19,6 @@ uint64_t peak_f32(uint64_t rounds) {
     }
   }
   return rounds * 12 * 16 * 2;
-}
-
-uint64_t peak_int8(uint64_t rounds) {
-  __m512i sum[12];
-#pragma GCC unroll 12
-  for (uint32_t j = 0; j < 12; ++j) sum[j] = _mm512_setzero_si512();
-  const __m512i a = _mm512_set1_epi8(3);
-  const __m512i b = _mm512_set1_epi8(-5);
-  for (uint64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (uint32_t j = 0; j < 12; ++j) {
-      sum[j] = _mm512_dpbusd_epi32(sum[j], a, b);
-      asm volatile("" : "+v"(sum[j]));
-    }
-  }
-  return rounds * 12 * 64 * 2;
 }
 
 }  // namespace pacer::kernels::avx512
