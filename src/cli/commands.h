@@ -9,6 +9,7 @@ namespace pacer::cli {
 void add_serve(CLI::App& app, int* exit_code);
 void add_run(CLI::App& app, int* exit_code);
 void add_inspect(CLI::App& app, int* exit_code);
+void add_pull(CLI::App& app, int* exit_code);
 void add_eval(CLI::App& app, int* exit_code);
 
 }  // namespace pacer::cli

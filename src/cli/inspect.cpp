@@ -9,6 +9,7 @@
 #include "base/human.h"
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/model_source.h"
 #include "gguf/cursor.h"  // shown
 #include "gguf/file.h"
 #include "kernels/kernel_table.h"
@@ -88,8 +89,12 @@ void print_formats(const gguf::File& file) {
 }
 
 Status inspect_file(const InspectFlags& flags) {
-  ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(flags.path));
-  fmt::print("{}: GGUF v{}, {}\n\n", flags.path, file.version(), human_bytes(file.size_bytes()));
+  ASSIGN_OR_RETURN(const std::string path, resolve_model(flags.path));
+  ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(path));
+  const std::string shards =
+      file.shard_count() > 1 ? fmt::format(" in {} shards", file.shard_count()) : "";
+  fmt::print("{}: GGUF v{}, {}{}\n\n", path, file.version(), human_bytes(file.size_bytes()),
+             shards);
   for (const auto& [key, value] : file.metadata())
     fmt::print("  {:<40} {}\n", gguf::shown(key), std::visit(ValueText{}, value));
   print_formats(file);
@@ -159,7 +164,7 @@ void add_inspect(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command =
       app.add_subcommand("inspect", "show what is in a GGUF file, or what this machine can do");
-  command->add_option("model", flags->path, "GGUF file")->type_name("FILE");
+  command->add_option("model", flags->path, kModelHelp)->type_name("MODEL");
   command->add_flag(
       "--machine", flags->machine,
       "kernel tier, cores, memory; read bandwidth and int8/bf16 peak as measured now");

@@ -1,11 +1,12 @@
 #include "cli/model_flags.h"
 
 #include "cli/byte_size.h"
+#include "cli/model_source.h"
 
 namespace pacer::cli {
 
 void ModelFlags::add_to(CLI::App& command) {
-  command.add_option("-m,--model", options.path, "GGUF file")->required()->type_name("FILE");
+  command.add_option("-m,--model", options.path, kModelHelp)->required()->type_name("MODEL");
   command
       .add_option(
           "--max-model-len", options.max_model_len,
@@ -27,6 +28,7 @@ Result<ModelOptions> ModelFlags::into_options() const {
   if (!kv_cache_memory.empty()) {
     ASSIGN_OR_RETURN(result.kv_cache_bytes, parse_byte_size(kv_cache_memory));
   }
+  ASSIGN_OR_RETURN(result.path, resolve_model(options.path));
   return result;
 }
 
