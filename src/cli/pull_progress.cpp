@@ -73,14 +73,15 @@ PullProgress::~PullProgress() {
   end();
 }
 
-void PullProgress::begin(std::string what) {
+void PullProgress::begin(std::string what, std::optional<uint64_t> total) {
   end();
   what_ = std::move(what);
   begun_ = clock_.now();
   done_at_begin_.reset();
   shown_at_.reset();
-  total_.reset();
+  total_ = total;
   done_ = 0;
+  if (!terminal_) say(what_ + (total ? fmt::format(" ({:.1f} MB)", mb(*total)) : ""));
 }
 
 bool PullProgress::update(uint64_t done, std::optional<uint64_t> total) {

@@ -24,7 +24,9 @@ class PullProgress {
   PullProgress(const PullProgress&) = delete;
   PullProgress& operator=(const PullProgress&) = delete;
 
-  void begin(std::string what);  // a file, of which `done` bytes will be reported from now on
+  // A file, of which `done` bytes will be reported from now on. Not on a terminal, it is announced:
+  // there the line itself does that.
+  void begin(std::string what, std::optional<uint64_t> total);
   // False after Ctrl-C. Without begin(): only asks that.
   bool update(uint64_t done, std::optional<uint64_t> total);
   void end();  // the line stays as it is

@@ -125,7 +125,7 @@ Result<http::PartFile> ModelStore::open_part(const std::string& name,
 
 Status ModelStore::place(http::PartFile& part, const std::string& name) const {
   const std::string sha256 = part.sha256();
-  std::ifstream in(part.path() + ".part", std::ios::binary);
+  std::ifstream in(part.part_path(), std::ios::binary);
   std::string magic(4, '\0');
   in.read(magic.data(), std::ssize(magic));
   if (magic != "GGUF") {

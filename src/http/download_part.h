@@ -28,6 +28,7 @@ class PartFile {
   PartFile& operator=(PartFile&& other) noexcept;
 
   const std::string& path() const { return path_; }
+  std::string part_path() const { return path_ + ".part"; }
   uint64_t size() const { return size_; }
   // What the server said that identifies this version of the file (ETag or Last-Modified); may be
   // empty.
@@ -42,7 +43,6 @@ class PartFile {
  private:
   PartFile() = default;
   Status take_up();
-  std::string part_path() const { return path_ + ".part"; }
   std::string from_path() const { return path_ + ".part.from"; }
   void close();
 
