@@ -9,4 +9,11 @@ namespace pacer::kernels::avx512 {
 void gemm(const GemmArgs& args);        // without VNNI
 void gemm_float(const GemmArgs& args);  // F32, F16, BF16
 
+void silu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void gelu_mul(const float* gate, const float* up, uint32_t n, float* out);
+void soft_cap(const float* x, float cap, uint32_t n, float* out);
+
+size_t attend_scratch_floats(uint32_t tokens, uint32_t group, uint32_t head_dim);
+void attend(const AttendArgs& args);
+
 }  // namespace pacer::kernels::avx512

@@ -14,6 +14,11 @@ constexpr KernelTable without_vnni() {
   table.tier = IsaTier::kAvx512NoVnni;
   table.name = "avx512-novnni";
   table.gemm = gemm;
+  table.silu_mul = silu_mul;
+  table.gelu_mul = gelu_mul;
+  table.soft_cap = soft_cap;
+  table.attend_scratch_floats = attend_scratch_floats;
+  table.attend = attend;
   return table;
 }
 
