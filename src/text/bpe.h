@@ -1,33 +1,30 @@
 // Byte-pair encoding of one piece: start from bytes, and again and again join the pair whose merge
 // comes first in the model's list; of equal pairs the leftmost.
 //
-// Called by the tokenizer for each piece of the pre-tokenizer. Read-only after add_*, so
-// thread-safe. No cache: a word costs well below a microsecond.
+// Called by byte_level for each piece of the pre-tokenizer. Read-only after add_*, so thread-safe.
+// No cache: a word costs well below a microsecond.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string_view>
 #include <vector>
 
 #include "base/token.h"
+#include "text/merge.h"
 
 namespace pacer::text {
 
 // Which pairs join, how early, and into what.
 class MergeTable {
  public:
-  struct Merge {
-    uint32_t rank;
-    TokenId result;
-  };
+  using Merge = Joined<TokenId>;
 
   explicit MergeTable(size_t merge_count);
   void add(TokenId left, TokenId right,
            Merge merge);  // a pair that is there already keeps its merge
-  const Merge* find(TokenId left, TokenId right) const;
+  Joined<TokenId> find(TokenId left, TokenId right) const;
 
  private:
   struct Slot {
@@ -41,11 +38,6 @@ class MergeTable {
   std::vector<Slot> slots_;  // a power of two, at most half full, linear probing
 };
 
-// The two ways to apply merges; same result. `tokens` on entry: one per byte; on return: merged.
-void merge_short(const MergeTable& merges,
-                 std::vector<TokenId>& tokens);  // O(n^2), no allocation to speak of
-void merge_long(const MergeTable& merges, std::vector<TokenId>& tokens);  // O(n log n)
-
 class Bpe {
  public:
   explicit Bpe(size_t merge_count) : merges_(merge_count) {}
@@ -55,8 +47,8 @@ class Bpe {
     merges_.add(left, right, merge);
   }
 
-  // Appends the tokens of `piece`. A byte that has no token is left out before merging, as Hugging
-  // Face does; real vocabularies lack only bytes that UTF-8 never has or that no training text had.
+  // Appends the tokens of `piece`. A byte that has no token is left out in the end; nothing merges
+  // across it. Real vocabularies lack only bytes that UTF-8 never has or that no training text had.
   void encode(std::string_view piece, std::vector<TokenId>& out,
               std::vector<TokenId>& scratch) const;
 

@@ -11,67 +11,15 @@
 #include <fmt/ranges.h>
 #include <pcre2.h>
 
-#include <array>
 #include <span>
 #include <utility>
 
 #include "base/check.h"
+#include "text/pretokenizer_rules.h"
 #include "text/utf8.h"
 
 namespace pacer::text {
 namespace {
-
-// The patterns are those of the models' own tokenizer.json files, but for \s and \S: Oniguruma,
-// which Hugging Face uses, takes the Unicode property White_Space for them, PCRE2 one character
-// more (U+180E). So it is written out.
-#define WHITE_SPACE                                                                               \
-  "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{" \
-  "205f}\\x{3000}"
-#define S "[" WHITE_SPACE "]"
-#define NOT_S "[^" WHITE_SPACE "]"
-
-constexpr const char* kDigit = "\\p{N}";
-
-// Contractions; words, numbers and punctuation, each with at most one space before; white space,
-// but for the last one before a word.
-constexpr const char* kGpt2 =
-    "'s|'t|'re|'ve|'m|'ll|'d"
-    "| ?\\p{L}+| ?\\p{N}+| ?[^" WHITE_SPACE
-    "\\p{L}\\p{N}]+"
-    "|" S "+(?!" NOT_S ")|" S "+";
-
-// As above, but: contractions in any case; any one character but a line break may lead a word;
-// numbers in threes; punctuation takes the line breaks after it; line breaks end a run of white
-// space.
-constexpr const char* kLlama3 =
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-    "|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^" WHITE_SPACE
-    "\\p{L}\\p{N}]+[\\r\\n]*"
-    "|" S "*[\\r\\n]+|" S "+(?!" NOT_S ")|" S "+";
-
-#undef NOT_S
-#undef S
-#undef WHITE_SPACE
-
-struct Rule {
-  std::string_view name;
-  std::array<const char*, 2> patterns;  // in this order; null: no second one
-  bool ignore_merges;
-  bool add_bos_by_default;
-};
-
-constexpr std::array kRules = {
-    Rule{"gpt-2", {kGpt2, nullptr}, false, false},
-    Rule{"smollm", {kDigit, kGpt2}, false, false},
-    Rule{"llama-bpe", {kLlama3, nullptr}, true, true},
-};
-
-const Rule* find_rule(std::string_view name) {
-  for (const Rule& rule : kRules) {
-    if (rule.name == name) return &rule;
-  }
-  return nullptr;
-}
 
 struct CodeDeleter {
   void operator()(pcre2_code* code) const { pcre2_code_free(code); }
@@ -110,7 +58,7 @@ std::string_view find_match(const pcre2_code* code, pcre2_match_data* match, std
 }  // namespace
 
 struct Pretokenizer::Impl {
-  const Rule* rule = nullptr;
+  const PretokenizerRule* rule = nullptr;
   std::vector<Pattern> stages;
 
   void split_valid(std::span<const Match> matches, size_t stage, std::string_view text,
@@ -138,10 +86,14 @@ void Pretokenizer::Impl::split_valid(std::span<const Match> matches, size_t stag
 }
 
 Result<std::unique_ptr<Pretokenizer>> Pretokenizer::create(std::string_view name) {
-  const Rule* rule = find_rule(name);
+  const PretokenizerRule* rule = find_pretokenizer_rule(name);
   if (rule == nullptr) {
     std::vector<std::string_view> known;
-    for (const Rule& r : kRules) known.push_back(r.name);
+    for (const PretokenizerRule& r : pretokenizer_rules()) {
+      for (const std::string_view known_name : r.names) {
+        if (!known_name.empty()) known.push_back(known_name);
+      }
+    }
     return error(Code::kUnsupported, "pre-tokenizer '{}' is unknown; known are {}", name,
                  fmt::join(known, ", "));
   }
@@ -188,7 +140,7 @@ bool Pretokenizer::ignore_merges() const {
 }
 
 bool add_bos_by_default(std::string_view pretokenizer_name) {
-  const Rule* rule = find_rule(pretokenizer_name);
+  const PretokenizerRule* rule = find_pretokenizer_rule(pretokenizer_name);
   return rule != nullptr && rule->add_bos_by_default;
 }
 

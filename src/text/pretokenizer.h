@@ -3,7 +3,7 @@
 // ("tokenizer.ggml.pre").
 //
 // Patterns run in PCRE2, compiled once; split() is thread-safe. To add one: a row in kRules
-// (pretokenizer.cpp).
+// (pretokenizer_rules.cpp).
 #pragma once
 
 #include <memory>

@@ -2,6 +2,7 @@
 // after.
 #pragma once
 
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -45,6 +46,19 @@ inline std::unique_ptr<Tokenizer> test_tokenizer() {
   auto tokenizer = Tokenizer::from_vocabulary(test_vocabulary());
   CHECK(tokenizer.ok(), "{}", tokenizer.error().message);
   return *std::move(tokenizer);
+}
+
+// Characters of one to four bytes, spaces and marks among them, and what stands for a space in some
+// vocabularies not.
+template <class Rng>
+std::string random_text(Rng& rng, size_t characters_max) {
+  static const std::string parts[] = {
+      "a",          "b",      " ",  "  ",      "\n", std::string(1, '\0'),
+      "7",          ".",      "é",  "n\u0303", "語", "\u00a0",
+      "\U0001F600", "\u200d", "한", "\t"};
+  std::string text;
+  for (size_t n = rng() % (characters_max + 1); n > 0; --n) text += parts[rng() % std::size(parts)];
+  return text;
 }
 
 }  // namespace pacer::text

@@ -1,21 +1,21 @@
-// Text is cut three times: at special tokens, then by the pre-tokenizer, then by byte-pair
-// encoding. Each cut is a class of its own (special_tokens.h, pretokenizer.h, bpe.h); this file
-// puts them together and knows the ids.
+// Text is cut at special tokens (special_tokens.h), and what lies between is the business of one of
+// three encoders (text_encoder.h). This file puts them together and knows which tokens are special.
 
 #include "text/tokenizer.h"
 
 #include <algorithm>
 #include <array>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 
 #include "base/check.h"
-#include "text/bpe.h"
 #include "text/byte_alphabet.h"
-#include "text/pretokenizer.h"
+#include "text/byte_level.h"
+#include "text/sentence_piece.h"
 #include "text/special_tokens.h"
-#include "text/vocabulary.h"
+#include "text/text_encoder.h"
+#include "text/token_text.h"
+#include "text/word_piece.h"
 
 namespace pacer::text {
 namespace {
@@ -42,21 +42,72 @@ constexpr std::array<std::string_view, 17> kEndTexts = {
     "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
 };
 
-bool is_special_kind(TokenKind kind) {
-  return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
+// Control tokens whatever the file says: some files call them normal, and then a user could write
+// them. Ends of a turn or a document, and the marks around a text to fill in.
+constexpr std::array<std::string_view, 33> kControlTexts = {
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<end_of_turn>",
+    "<EOT>",
+    "<|return|>",
+    "<|call|>",
+    "<end_of_utterance>",
+    "<\uFF5Cend\u2581of\u2581sentence\uFF5C>",
+    "<|fim_prefix|>",
+    "<|fim_suffix|>",
+    "<|fim_middle|>",
+    "<|fim_pad|>",
+    "<|fim_repo|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
+    "<fim-prefix>",
+    "<fim-suffix>",
+    "<fim-middle>",
+    "<fim-pad>",
+    "<fim_prefix>",
+    "<fim_suffix>",
+    "<fim_middle>",
+    "<fim_pad>",
+    "<reponame>",
+    "<PRE>",
+    "<SUF>",
+    "<MID>",
+    "<\uFF5Cfim\u2581begin\uFF5C>",
+    "<\uFF5Cfim\u2581hole\uFF5C>",
+};
+
+template <class Texts>
+bool contains(const Texts& texts, std::string_view text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
-bool is_end_text(std::string_view text) {
-  return std::find(kEndTexts.begin(), kEndTexts.end(), text) != kEndTexts.end();
+std::string_view without_leading_space(std::string_view text) {
+  return text.substr(std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size()));
 }
 
-// The two sides of a merge, or nothing. A side is never empty and has no space; the byte alphabet
-// has none either.
-std::optional<std::pair<std::string_view, std::string_view>> sides_of(std::string_view merge) {
-  const size_t space = merge.find(' ');
-  if (space == std::string_view::npos || space == 0 || space + 1 == merge.size()) return {};
-  if (merge.find(' ', space + 1) != std::string_view::npos) return {};
-  return std::pair{merge.substr(0, space), merge.substr(space + 1)};
+// The bytes that a token stands for in a text.
+std::string bytes_of(const Vocabulary& vocabulary, TokenId id) {
+  const std::string& text = vocabulary.tokens[id];
+  const TokenKind kind = vocabulary.kinds[id];
+  if (is_special_kind(kind)) return text;
+  if (vocabulary.model == "gpt2") {
+    return kind == TokenKind::kUserDefined ? text : bytes_of_token_text(text);
+  }
+  if (kind == TokenKind::kByte) {
+    if (const auto byte = byte_of_token_text(text)) return std::string(1, static_cast<char>(*byte));
+  }
+  return with_spaces(text);
+}
+
+Result<std::unique_ptr<TextEncoder>> make_encoder(const Vocabulary& vocabulary) {
+  if (vocabulary.model == "gpt2") return make_byte_level_encoder(vocabulary);
+  if (vocabulary.model == "llama") return make_sentence_piece_encoder(vocabulary);
+  CHECK(vocabulary.model == "bert", "no encoder for '{}'", vocabulary.model);
+  return make_word_piece_encoder(vocabulary);
 }
 
 std::string without(std::string_view text, std::string_view guard) {
@@ -77,17 +128,27 @@ struct Tokenizer::Impl {
   std::vector<std::string> bytes;                          // by id
   std::unordered_map<std::string_view, TokenId> by_bytes;  // views into `bytes`
   SpecialTokens specials;
-  std::unique_ptr<Pretokenizer> pretokenizer;
-  std::optional<Bpe> bpe;
+  std::unique_ptr<TextEncoder> encoder;
   std::vector<TokenId> end_of_generation;  // ascending
 
+  void mark_control_tokens();
   void index_tokens();
-  Status build_bpe();
   void find_end_of_generation();
 
-  void encode_plain(std::string_view text, std::vector<TokenId>& ids) const;
-  std::optional<TokenId> whole_piece(std::string_view piece) const;
+  bool strips_space_after(TokenId id) const;
+  bool puts_space_after(TokenId id) const;
 };
+
+void Tokenizer::Impl::mark_control_tokens() {
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    TokenKind& kind = vocabulary.kinds[id];
+    const bool is_text = kind == TokenKind::kNormal || kind == TokenKind::kUserDefined;
+    if (is_text && contains(kControlTexts, vocabulary.tokens[id])) kind = TokenKind::kControl;
+    // "</s>" ends texts in many vocabularies, and is HTML to others, which call it user-defined.
+    const bool is_html = kind == TokenKind::kUserDefined && !vocabulary.strip_after_special;
+    if (is_text && vocabulary.tokens[id] == "</s>" && !is_html) kind = TokenKind::kControl;
+  }
+}
 
 void Tokenizer::Impl::index_tokens() {
   const size_t count = vocabulary.tokens.size();
@@ -98,7 +159,7 @@ void Tokenizer::Impl::index_tokens() {
     const TokenKind kind = vocabulary.kinds[id];
     const bool is_special = is_special_kind(kind);
     const bool is_raw = is_special || kind == TokenKind::kUserDefined;
-    bytes.push_back(is_raw ? text : bytes_of_token_text(text));
+    bytes.push_back(bytes_of(vocabulary, id));
     if (is_raw) specials.add(text, id, is_special);
     // find() is mostly asked for control tokens, so they go before a normal token that reads the
     // same.
@@ -109,55 +170,11 @@ void Tokenizer::Impl::index_tokens() {
   }
 }
 
-Status Tokenizer::Impl::build_bpe() {
-  // By stored text. Control tokens are not in it: text cannot be merged into one.
-  std::unordered_map<std::string_view, TokenId> by_text;
-  std::unordered_set<std::string_view> control_texts;
-  by_text.reserve(vocabulary.tokens.size());
-  for (TokenId id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (is_special_kind(vocabulary.kinds[id])) {
-      control_texts.insert(vocabulary.tokens[id]);
-    } else {
-      by_text.try_emplace(vocabulary.tokens[id], id);
-    }
-  }
-  bpe.emplace(vocabulary.merges.size());
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const auto entry = by_text.find(alphabet_character(static_cast<uint8_t>(byte)));
-    if (entry != by_text.end()) bpe->add_byte(static_cast<uint8_t>(byte), entry->second);
-  }
-  std::string joined;
-  for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
-    const std::string& merge = vocabulary.merges[rank];
-    const auto sides = sides_of(merge);
-    if (!sides) {
-      return error(Code::kBadFile, "merge {} is '{}', which is not two texts with a space between",
-                   rank, merge.substr(0, 64));
-    }
-    joined.assign(sides->first).append(sides->second);
-    std::array<TokenId, 3> ids{};
-    bool has_control = false;
-    const std::array<std::string_view, 3> texts = {sides->first, sides->second, joined};
-    for (size_t i = 0; i < texts.size(); ++i) {
-      if (const auto entry = by_text.find(texts[i]); entry != by_text.end()) {
-        ids[i] = entry->second;
-      } else if (control_texts.contains(texts[i])) {
-        has_control = true;
-      } else {
-        return error(Code::kBadFile, "merge {} ('{}') needs '{}', which is not in the vocabulary",
-                     rank, merge.substr(0, 64), texts[i].substr(0, 64));
-      }
-    }
-    if (!has_control) bpe->add_merge(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]});
-  }
-  return Ok{};
-}
-
 void Tokenizer::Impl::find_end_of_generation() {
   for (TokenId id = 0; id < vocabulary.tokens.size(); ++id) {
     const bool is_named = vocabulary.eos == id || vocabulary.eot == id;
     const bool is_known =
-        vocabulary.kinds[id] == TokenKind::kControl && is_end_text(vocabulary.tokens[id]);
+        vocabulary.kinds[id] == TokenKind::kControl && contains(kEndTexts, vocabulary.tokens[id]);
     if (is_named || is_known) end_of_generation.push_back(id);
   }
 }
@@ -165,12 +182,13 @@ void Tokenizer::Impl::find_end_of_generation() {
 Result<std::unique_ptr<Tokenizer>> Tokenizer::from_vocabulary(Vocabulary vocabulary) {
   TRY(check_vocabulary(vocabulary));
   auto impl = std::make_unique<Impl>();
-  ASSIGN_OR_RETURN(impl->pretokenizer, Pretokenizer::create(vocabulary.pre));
   impl->vocabulary = std::move(vocabulary);
+  impl->mark_control_tokens();
   impl->index_tokens();
-  TRY(impl->build_bpe());
+  ASSIGN_OR_RETURN(impl->encoder, make_encoder(impl->vocabulary));
   impl->find_end_of_generation();
-  impl->vocabulary.merges = {};  // in the merge table now; megabytes
+  impl->vocabulary.merges = {};  // in the encoder now; megabytes
+  impl->vocabulary.scores = {};
   return std::unique_ptr<Tokenizer>(new Tokenizer(std::move(impl)));
 }
 
@@ -186,26 +204,17 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::from_gguf(const gguf::File& file) 
 Tokenizer::Tokenizer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Tokenizer::~Tokenizer() = default;
 
-std::optional<TokenId> Tokenizer::Impl::whole_piece(std::string_view piece) const {
-  if (!pretokenizer->ignore_merges()) return std::nullopt;
-  const auto entry = by_bytes.find(piece);
-  if (entry == by_bytes.end() || vocabulary.kinds[entry->second] != TokenKind::kNormal) {
-    return std::nullopt;
-  }
-  return entry->second;
+bool Tokenizer::Impl::strips_space_after(TokenId id) const {
+  constexpr std::array<std::string_view, 3> kKeepIt = {"<unk>", "<s>", "<|endoftext|>"};
+  return vocabulary.strip_after_special && !contains(kKeepIt, vocabulary.tokens[id]);
 }
 
-void Tokenizer::Impl::encode_plain(std::string_view text, std::vector<TokenId>& ids) const {
-  std::vector<std::string_view> pieces;
-  std::vector<TokenId> scratch;
-  pretokenizer->split(text, pieces);
-  for (const std::string_view piece : pieces) {
-    if (const auto id = whole_piece(piece)) {
-      ids.push_back(*id);
-    } else {
-      bpe->encode(piece, ids, scratch);
-    }
-  }
+// Whether encode() saw a special token here. A user-defined one with U+2581 in it comes from within
+// a text.
+bool Tokenizer::Impl::puts_space_after(TokenId id) const {
+  const TokenKind kind = vocabulary.kinds[id];
+  return is_special_kind(kind) || (kind == TokenKind::kUserDefined &&
+                                   vocabulary.tokens[id].find(kStoredSpace) == std::string::npos);
 }
 
 std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
@@ -214,17 +223,24 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
   const SpecialTokens::Want with_control = {.control = options.parse_special,
                                             .one_character_control = guard.empty()};
   std::vector<TokenId> ids;
+  bool at_start = true;
   const auto encode_between = [&](std::string_view part, SpecialTokens::Want want,
                                   const auto& encode_rest) {
-    for (size_t from = 0; from < part.size();) {
-      const auto found = impl_->specials.find(part, from, want);
+    while (!part.empty()) {
+      const auto found = impl_->specials.find(part, 0, want);
       const size_t end = found ? found->position : part.size();
-      if (end > from) encode_rest(part.substr(from, end - from));
-      if (found) ids.push_back(found->id);
-      from = end + (found ? found->size : 0);
+      if (end > 0) encode_rest(part.substr(0, end));
+      if (!found) return;
+      ids.push_back(found->id);
+      at_start = true;
+      part.remove_prefix(end + found->size);
+      if (impl_->strips_space_after(found->id)) part = without_leading_space(part);
     }
   };
-  const auto plain = [&](std::string_view part) { impl_->encode_plain(part, ids); };
+  const auto plain = [&](std::string_view part) {
+    impl_->encoder->encode(part, at_start, ids);
+    at_start = false;
+  };
   if (guard.empty()) {
     encode_between(text, with_control, plain);
   } else {
@@ -249,9 +265,17 @@ std::string_view Tokenizer::token_bytes(TokenId id) const {
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
+  const bool has_space_prefix =
+      impl_->vocabulary.add_space_prefix || impl_->vocabulary.model == "bert";
   std::string out;
+  bool at_start = true;
   for (const TokenId id : ids) {
-    if (!skip_special || !is_special(id)) out.append(token_bytes(id));
+    std::string_view bytes = token_bytes(id);
+    if (has_space_prefix && at_start && !is_special(id) && bytes.starts_with(' ')) {
+      bytes.remove_prefix(1);
+    }
+    at_start = impl_->puts_space_after(id);
+    if (!skip_special || !is_special(id)) out.append(bytes);
   }
   return out;
 }

@@ -1,4 +1,5 @@
-// Text to token ids and back, from the tokenizer metadata of a GGUF file. Byte-level BPE today.
+// Text to token ids and back, from the tokenizer metadata of a GGUF file: byte-level BPE,
+// SentencePiece-style BPE and WordPiece (byte_level.h, sentence_piece.h, word_piece.h).
 //
 // Thread-safe after construction: I/O threads encode while the engine thread decodes.
 #pragma once
@@ -13,22 +14,9 @@
 #include "base/result.h"
 #include "base/token.h"
 #include "gguf/file.h"
+#include "text/vocabulary.h"
 
 namespace pacer::text {
-
-enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
-
-// What a tokenizer is made of; read from a GGUF, or written by hand in tests.
-struct Vocabulary {
-  std::string model = "gpt2";       // tokenizer.ggml.model
-  std::string pre = "gpt-2";        // tokenizer.ggml.pre
-  std::vector<std::string> tokens;  // as stored: in the byte-to-unicode alphabet of GPT-2
-  std::vector<TokenKind> kinds;     // same length
-  std::vector<std::string> merges;  // "left right", best first
-  std::optional<TokenId> bos, eos, eot, unknown, padding;
-  bool add_bos = false;
-  bool add_eos = false;
-};
 
 struct EncodeOptions {
   bool add_special = true;    // BOS (and EOS) where the model wants one; never a second BOS
@@ -44,13 +32,18 @@ class Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> from_vocabulary(Vocabulary vocabulary);
   ~Tokenizer();
 
-  // Any bytes, invalid UTF-8 included. Linear in the length but for a log factor.
+  // Any bytes, invalid UTF-8 included. Linear in the length but for a log factor. decode() gives
+  // the text back, except: ill-formed UTF-8 (byte_level.h), U+2581 where that stands for a space
+  // (sentence_piece.h), and what WordPiece leaves out.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
 
   // The bytes a token stands for; may be part of a character. Control tokens: their text
   // ("<|im_end|>").
   std::string_view token_bytes(TokenId id) const;
   // All bytes back to back. skip_special: control tokens are left out. Not necessarily valid UTF-8.
+  // Where encode() puts a space before a text (at the beginning, and after a special token), that
+  // space is taken off again: this is for whole texts, not for an answer that goes on after a
+  // prompt.
   std::string decode(std::span<const TokenId> ids, bool skip_special) const;
 
   uint32_t vocabulary_size() const;

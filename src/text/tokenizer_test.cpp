@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/test_seed.h"
 #include "text/test_tokenizer.h"
 
 namespace pacer::text {
@@ -42,16 +43,30 @@ struct Builder {
   }
 };
 
-TEST(Tokenizer, AnyBytesComeBackAsTheyWere) {
+TEST(Tokenizer, AnyTextComesBackAsItWas) {
   const auto tokenizer = test_tokenizer();
-  const auto seed = std::random_device{}();
-  std::mt19937 rng(seed);
+  const uint64_t seed = test_seed();
+  std::mt19937_64 rng(seed);
   for (int round = 0; round < 300; ++round) {
-    std::string bytes;
-    for (size_t n = rng() % 60; n > 0; --n) bytes += static_cast<char>(rng());
-    ASSERT_EQ(tokenizer->decode(tokenizer->encode(bytes), false), bytes)
-        << "seed " << seed << " round " << round;
+    const std::string text = random_text(rng, 60);
+    ASSERT_EQ(tokenizer->decode(tokenizer->encode(text), false), text)
+        << "PACER_TEST_SEED=" << seed << " round " << round;
   }
+}
+
+TEST(Tokenizer, IllFormedBytesAreReadAsTheReferenceReadsThem) {
+  const auto tokenizer = test_tokenizer();
+  const auto back = [&](std::string_view bytes) {
+    return tokenizer->decode(tokenizer->encode(bytes), false);
+  };
+  const std::string fffd = "\xEF\xBF\xBD";
+  EXPECT_EQ(back("a\xFFz"), "a" + fffd + "z");
+  EXPECT_EQ(back("\xE4\xBD"), fffd + fffd) << "one for each byte";
+  EXPECT_EQ(back("\xE4\xBD!"), fffd + fffd + "!");
+  EXPECT_EQ(back("\xC0\xAF"), "/") << "overlong";
+  EXPECT_EQ(back("\xED\xA0\x80"), "\xED\xA0\x80") << "a surrogate";
+  EXPECT_EQ(back("\xF4\x90\x80\x80"), fffd + fffd + fffd + fffd) << "beyond U+10FFFF";
+  EXPECT_EQ(back("\xF4\x8F\xBF\xBF"), "\xF4\x8F\xBF\xBF") << "the last character";
 }
 
 TEST(Tokenizer, MergesStayInsideAPiece) {
@@ -160,7 +175,7 @@ TEST(Tokenizer, EndOfGenerationIsEosEotAndTheirKind) {
   Builder b;
   const TokenId text_end = b.add("<|endoftext|>", TokenKind::kControl);
   const TokenId turn_end = b.add("<|eot_id|>", TokenKind::kControl);
-  const TokenId spelled = b.add("</s>");  // a normal token that only reads so
+  const TokenId spelled = b.add("</s>", TokenKind::kUserDefined);  // it only reads so
   const TokenId odd = b.add("<over>", TokenKind::kControl);
   const TokenId other = b.add("<other>", TokenKind::kControl);
   b.vocabulary.eot = odd;
@@ -209,10 +224,25 @@ TEST(Tokenizer, ThreadsMayEncodeAtOnce) {
   EXPECT_EQ(wrong, std::vector<int>(4, 0));
 }
 
+TEST(Tokenizer, TheEndOfATurnIsAControlTokenWhateverTheFileSays) {
+  Builder b;
+  const TokenId end = b.add("<|eot_id|>", TokenKind::kNormal);
+  const TokenId fill = b.add("<|fim_prefix|>", TokenKind::kUserDefined);
+  const TokenId html = b.add("</s>", TokenKind::kUserDefined);
+  const auto tokenizer = b.build();
+  EXPECT_TRUE(tokenizer->is_special(end));
+  EXPECT_TRUE(tokenizer->is_end_of_generation(end));
+  EXPECT_TRUE(tokenizer->is_special(fill));
+  EXPECT_FALSE(tokenizer->is_special(html)) << "text to the models that call it so";
+  EXPECT_EQ(tokenizer->encode("<|eot_id|>", {.parse_special = false}).size(), 10u);
+}
+
 TEST(Vocabulary, WhatIsUnknownIsRefusedByName) {
   Builder b;
-  b.vocabulary.model = "llama";
-  EXPECT_EQ(b.refusal(), "tokenizer model 'llama' is unknown; known are gpt2 (byte-level BPE)");
+  b.vocabulary.model = "t5";
+  EXPECT_EQ(b.refusal(),
+            "tokenizer model 't5' is unknown; known are gpt2 (byte-level BPE), llama "
+            "(SentencePiece) and bert (WordPiece)");
   b.vocabulary = test_vocabulary();
   b.vocabulary.pre = "mystery";
   EXPECT_THAT(b.refusal(), HasSubstr("'mystery' is unknown; known are gpt-2"));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace pacer::text {
@@ -18,5 +19,17 @@ struct Utf8Unit {
 Utf8Unit next_utf8(std::string_view bytes);
 
 bool is_valid_utf8(std::string_view bytes);
+
+// Ill-formed text as llama.cpp's byte-level tokenizers read it: overlong forms are the character
+// that they spell, surrogates stay, and each other byte that begins no character is U+FFFD.
+struct LenientText {
+  std::string bytes;
+  std::string shape;  // as `bytes`, valid: a surrogate is a private-use character of its size
+};
+LenientText read_leniently(std::string_view bytes);
+
+// The code point of a well-formed character, and back.
+char32_t code_point_of(std::string_view character);
+void append_utf8(std::string& out, char32_t code_point);
 
 }  // namespace pacer::text

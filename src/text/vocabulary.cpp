@@ -3,10 +3,11 @@
 
 #include "text/vocabulary.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "text/pretokenizer.h"
@@ -27,6 +28,9 @@ constexpr size_t kSpecialTextSizeSumMax = 1 << 20;
 constexpr std::array kKinds = {TokenKind::kUnused,  TokenKind::kNormal,      TokenKind::kUnknown,
                                TokenKind::kControl, TokenKind::kUserDefined, TokenKind::kUnused,
                                TokenKind::kByte};
+
+// Every shorter prefix of a word is looked up. The longest token of BERT's own vocabulary has 21.
+constexpr size_t kWordPieceSizeMax = 256;
 
 Result<std::vector<TokenKind>> read_kinds(const gguf::File& file, size_t token_count) {
   const std::vector<uint64_t>* types = file.find_uints("tokenizer.ggml.token_type");
@@ -94,44 +98,150 @@ Status check_special_texts(const Vocabulary& vocabulary) {
   return Ok{};
 }
 
+// A token that the file names, or `otherwise` where it does not and there is such a token.
+Status read_id_or(const gguf::File& file, const char* key, TokenId otherwise, size_t token_count,
+                  std::optional<TokenId>& id) {
+  TRY(read_id(file, key, id));
+  if (!id && otherwise < token_count) id = otherwise;
+  return Ok{};
+}
+
+Result<std::vector<std::string>> read_strings(const gguf::File& file, const char* key) {
+  const auto* list = file.find_strings(key);
+  if (list == nullptr) {
+    return error(Code::kBadFile, "{}: '{}' is missing or no list of strings", file.path(), key);
+  }
+  return std::vector<std::string>(list->begin(), list->end());
+}
+
+Status read_flag(const gguf::File& file, const char* key, bool& flag) {
+  ASSIGN_OR_RETURN(const auto value, file.find_bool(key));
+  if (value) flag = *value;
+  return Ok{};
+}
+
+Status read_byte_level(const gguf::File& file, Vocabulary& vocabulary) {
+  ASSIGN_OR_RETURN(const auto pre, file.find_string("tokenizer.ggml.pre"));
+  vocabulary.pre = pre.value_or("default");  // files of before the key was thought of
+  ASSIGN_OR_RETURN(vocabulary.merges, read_strings(file, "tokenizer.ggml.merges"));
+  TRY(read_id(file, "tokenizer.ggml.bos_token_id", vocabulary.bos));
+  TRY(read_id(file, "tokenizer.ggml.eos_token_id", vocabulary.eos));
+  TRY(read_id(file, "tokenizer.ggml.unknown_token_id", vocabulary.unknown));
+  vocabulary.add_bos = vocabulary.bos && add_bos_by_default(vocabulary.pre);
+  TRY(read_flag(file, "tokenizer.ggml.add_bos_token", vocabulary.add_bos));
+  return read_flag(file, "tokenizer.ggml.add_eos_token", vocabulary.add_eos);
+}
+
+// Phi-3's special tokens take the white space after them, which no key of the file says.
+bool is_phi3(const gguf::File& file) {
+  const auto name = file.find_string("general.name");
+  if (!name.ok() || !name->has_value()) return false;
+  std::string lower(**name);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return lower.find("phi-3") != std::string::npos || lower.find("phi3") != std::string::npos;
+}
+
+Status read_sentence_piece(const gguf::File& file, Vocabulary& vocabulary) {
+  constexpr const char* kScores = "tokenizer.ggml.scores";
+  const size_t count = vocabulary.tokens.size();
+  if (const auto* scores = file.find_floats(kScores)) {
+    vocabulary.scores.assign(scores->begin(), scores->end());
+  } else {
+    return error(Code::kBadFile, "{}: '{}' is missing or no list of floats", file.path(), kScores);
+  }
+  // Where the file does not say, the ids of SentencePiece's own defaults.
+  TRY(read_id_or(file, "tokenizer.ggml.bos_token_id", 1, count, vocabulary.bos));
+  TRY(read_id_or(file, "tokenizer.ggml.eos_token_id", 2, count, vocabulary.eos));
+  TRY(read_id_or(file, "tokenizer.ggml.unknown_token_id", 0, count, vocabulary.unknown));
+  vocabulary.add_bos = vocabulary.bos.has_value();
+  vocabulary.add_space_prefix = true;
+  vocabulary.strip_after_special = is_phi3(file);
+  TRY(read_flag(file, "tokenizer.ggml.add_bos_token", vocabulary.add_bos));
+  TRY(read_flag(file, "tokenizer.ggml.add_eos_token", vocabulary.add_eos));
+  return read_flag(file, "tokenizer.ggml.add_space_prefix", vocabulary.add_space_prefix);
+}
+
+Status read_word_piece(const gguf::File& file, Vocabulary& vocabulary) {
+  const size_t count = vocabulary.tokens.size();
+  // Where the file does not say, the ids of BERT's own vocabulary.
+  TRY(read_id(file, "tokenizer.ggml.bos_token_id", vocabulary.bos));
+  if (!vocabulary.bos) {
+    TRY(read_id_or(file, "tokenizer.ggml.cls_token_id", 101, count, vocabulary.bos));
+  }
+  // The key is misspelt in the files.
+  TRY(read_id_or(file, "tokenizer.ggml.seperator_token_id", 102, count, vocabulary.eos));
+  TRY(read_id_or(file, "tokenizer.ggml.unknown_token_id", 100, count, vocabulary.unknown));
+  vocabulary.add_bos = vocabulary.add_eos = true;
+  vocabulary.lowercase = true;
+  TRY(read_flag(file, "tokenizer.ggml.normalizer.lowercase", vocabulary.lowercase));
+  vocabulary.strip_accents = vocabulary.lowercase;
+  return read_flag(file, "tokenizer.ggml.normalizer.strip_accents", vocabulary.strip_accents);
+}
+
+Status check_scores(const Vocabulary& vocabulary) {
+  if (vocabulary.scores.size() != vocabulary.tokens.size()) {
+    return error(Code::kBadFile, "the vocabulary has {} tokens but {} scores",
+                 vocabulary.tokens.size(), vocabulary.scores.size());
+  }
+  const auto nan = std::find_if(vocabulary.scores.begin(), vocabulary.scores.end(),
+                                [](float score) { return std::isnan(score); });
+  if (nan == vocabulary.scores.end()) return Ok{};
+  return error(Code::kBadFile, "the score of token {} is not a number",
+               nan - vocabulary.scores.begin());
+}
+
+Status check_word_pieces(const Vocabulary& vocabulary) {
+  for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
+    const size_t size = vocabulary.tokens[id].size();
+    if (size > kWordPieceSizeMax) {
+      return error(Code::kBadFile, "token {} has {} bytes; the limit of WordPiece is {}", id, size,
+                   kWordPieceSizeMax);
+    }
+  }
+  return Ok{};
+}
+
+// What a kind of tokenizer adds to what all have. A row here, an encoder, and its line in
+// tokenizer.cpp are a new kind.
+struct Model {
+  std::string_view name;
+  Status (*read)(const gguf::File& file, Vocabulary& vocabulary);
+  Status (*check)(const Vocabulary& vocabulary);
+};
+
+constexpr std::array kModels = {
+    Model{"gpt2", read_byte_level, [](const Vocabulary&) { return Status(Ok{}); }},
+    Model{"llama", read_sentence_piece, check_scores},
+    Model{"bert", read_word_piece, check_word_pieces},
+};
+
+Result<const Model*> find_model(std::string_view name) {
+  for (const Model& model : kModels) {
+    if (model.name == name) return &model;
+  }
+  return error(Code::kUnsupported,
+               "tokenizer model '{}' is unknown; known are gpt2 (byte-level BPE), llama "
+               "(SentencePiece) and bert (WordPiece)",
+               name);
+}
+
 }  // namespace
 
 Result<Vocabulary> read_vocabulary(const gguf::File& file) {
   Vocabulary vocabulary;
   ASSIGN_OR_RETURN(vocabulary.model, file.require_string("tokenizer.ggml.model"));
-  if (vocabulary.model != "gpt2") return vocabulary;  // refused by name later; its lists differ
-  ASSIGN_OR_RETURN(vocabulary.pre, file.require_string("tokenizer.ggml.pre"));
-
-  const auto* tokens = file.find_strings("tokenizer.ggml.tokens");
-  const auto* merges = file.find_strings("tokenizer.ggml.merges");
-  for (const auto& [key, list] :
-       {std::pair{"tokenizer.ggml.tokens", tokens}, {"tokenizer.ggml.merges", merges}}) {
-    if (list == nullptr) {
-      return error(Code::kBadFile, "{}: '{}' is missing or no list of strings", file.path(), key);
-    }
-  }
-  vocabulary.tokens.assign(tokens->begin(), tokens->end());
-  vocabulary.merges.assign(merges->begin(), merges->end());
-  ASSIGN_OR_RETURN(vocabulary.kinds, read_kinds(file, tokens->size()));
-
-  TRY(read_id(file, "tokenizer.ggml.bos_token_id", vocabulary.bos));
-  TRY(read_id(file, "tokenizer.ggml.eos_token_id", vocabulary.eos));
+  const auto model = find_model(vocabulary.model);
+  if (!model) return vocabulary;  // refused by check_vocabulary; its lists differ
+  ASSIGN_OR_RETURN(vocabulary.tokens, read_strings(file, "tokenizer.ggml.tokens"));
+  ASSIGN_OR_RETURN(vocabulary.kinds, read_kinds(file, vocabulary.tokens.size()));
   TRY(read_id(file, "tokenizer.ggml.eot_token_id", vocabulary.eot));
-  TRY(read_id(file, "tokenizer.ggml.unknown_token_id", vocabulary.unknown));
   TRY(read_id(file, "tokenizer.ggml.padding_token_id", vocabulary.padding));
-  ASSIGN_OR_RETURN(const auto add_bos, file.find_bool("tokenizer.ggml.add_bos_token"));
-  ASSIGN_OR_RETURN(const auto add_eos, file.find_bool("tokenizer.ggml.add_eos_token"));
-  vocabulary.add_bos = add_bos.value_or(vocabulary.bos && add_bos_by_default(vocabulary.pre));
-  vocabulary.add_eos = add_eos.value_or(false);
+  TRY((*model)->read(file, vocabulary));
   return vocabulary;
 }
 
 Status check_vocabulary(const Vocabulary& vocabulary) {
-  if (vocabulary.model != "gpt2") {
-    return error(Code::kUnsupported,
-                 "tokenizer model '{}' is unknown; known are gpt2 (byte-level BPE)",
-                 vocabulary.model);
-  }
+  ASSIGN_OR_RETURN(const Model* model, find_model(vocabulary.model));
   const size_t count = vocabulary.tokens.size();
   if (count == 0 || count > kTokensMax) {
     return error(Code::kBadFile, "the vocabulary has {} tokens; 1 to {} are allowed", count,
@@ -152,7 +262,8 @@ Status check_vocabulary(const Vocabulary& vocabulary) {
   if (vocabulary.add_eos && !vocabulary.eos) {
     return error(Code::kBadFile, "the tokenizer adds an EOS token but has none");
   }
-  return check_special_texts(vocabulary);
+  TRY(check_special_texts(vocabulary));
+  return model->check(vocabulary);
 }
 
 }  // namespace pacer::text

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -72,11 +73,83 @@ TEST(VocabularyFromGguf, LlamaWantsBosWhereTheFileDoesNotSay) {
   EXPECT_FALSE((*keys.load())->adds_bos()) << "there is none to add";
 }
 
-TEST(VocabularyFromGguf, WhatIsMissingOrWrongIsNamed) {
+TEST(VocabularyFromGguf, FilesWithoutAPreTokenizerHaveTheDefaultOne) {
   Keys keys;
   keys.pre = "";
-  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.pre"));
-  keys = {};
+  keys.tokens.push_back("12");
+  keys.types.push_back(1);
+  keys.merges = {"1 2"};
+  const auto tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  // Numbers in threes: 1 2 | 1 2 would merge as one number.
+  EXPECT_EQ((*tokenizer)->encode("31212"), (std::vector<TokenId>{'3', 258, 258}));
+  EXPECT_EQ((*tokenizer)->encode("0012"), (std::vector<TokenId>{'0', '0', '1', '2'}));
+}
+
+// A small SentencePiece vocabulary: <unk>, <s>, </s>, then "▁a" and "a".
+struct LlamaKeys : Keys {
+  std::vector<float> scores = {0, 0, 0, -1, -2};
+  LlamaKeys() {
+    model = "llama";
+    tokens = {"<unk>", "<s>", "</s>", "\u2581a", "a"};
+    types = {2, 3, 3, 1, 1};
+    pre.clear();
+    more = [this](gguf::GgufWriter& w) { w.add_floats("tokenizer.ggml.scores", scores); };
+  }
+};
+
+TEST(VocabularyFromGguf, LlamaHasDefaultsWhereTheFileDoesNotSay) {
+  LlamaKeys keys;
+  auto tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->bos(), 1u);
+  EXPECT_EQ((*tokenizer)->eos(), 2u);
+  EXPECT_EQ((*tokenizer)->encode("aa?"), (std::vector<TokenId>{1, 3, 4, 0}));
+  const auto scores = keys.more;
+  keys.more = [&](gguf::GgufWriter& w) {
+    scores(w);
+    w.add_bool("tokenizer.ggml.add_space_prefix", false);
+    w.add_bool("tokenizer.ggml.add_bos_token", false);
+    w.add_bool("tokenizer.ggml.add_eos_token", true);
+  };
+  tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->encode("aa"), (std::vector<TokenId>{4, 4, 2}));
+}
+
+TEST(VocabularyFromGguf, ScoresMustBeOneNumberForEachToken) {
+  LlamaKeys keys;
+  keys.scores.pop_back();
+  EXPECT_THAT(keys.refusal(), HasSubstr("5 tokens but 4 scores"));
+  keys.scores = {0, 0, 0, std::numeric_limits<float>::quiet_NaN(), 0};
+  EXPECT_THAT(keys.refusal(), HasSubstr("the score of token 3 is not a number"));
+  keys.more = [](gguf::GgufWriter&) {};
+  EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.scores' is missing"));
+  keys.more = [](gguf::GgufWriter& w) { w.add_ints("tokenizer.ggml.scores", {0, 0, 0, 0, 0}); };
+  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.scores"));
+}
+
+TEST(VocabularyFromGguf, ASmallWordPieceVocabularyLacksBertsDefaults) {
+  Keys keys;
+  keys.model = "bert";
+  keys.pre.clear();
+  keys.tokens = {"[UNK]", "[CLS]", "[SEP]", "\u2581a"};
+  keys.types = {2, 3, 3, 1};
+  EXPECT_THAT(keys.refusal(), HasSubstr("adds a BOS token but has none"));
+  keys.more = [](gguf::GgufWriter& w) {
+    w.add_u32("tokenizer.ggml.unknown_token_id", 0);
+    w.add_u32("tokenizer.ggml.cls_token_id", 1);
+    w.add_u32("tokenizer.ggml.seperator_token_id", 2);
+  };
+  auto tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->encode("A b"), (std::vector<TokenId>{1, 3, 0, 2}));
+  keys.tokens.back() = std::string(257, 'a');
+  EXPECT_THAT(keys.refusal(), HasSubstr("token 3 has 257 bytes; the limit of WordPiece is 256"));
+}
+
+TEST(VocabularyFromGguf, WhatIsMissingOrWrongIsNamed) {
+  Keys keys;
   keys.tokens = {};
   EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.tokens' is missing"));
   keys = {};
@@ -89,8 +162,8 @@ TEST(VocabularyFromGguf, WhatIsMissingOrWrongIsNamed) {
   keys.types[5] = 7;
   EXPECT_THAT(keys.refusal(), HasSubstr("token 5 has type 7; known are 0 to 6"));
   keys = {};
-  keys.model = "bert";
-  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer model 'bert' is unknown"));
+  keys.model = "rwkv";
+  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer model 'rwkv' is unknown"));
 }
 
 TEST(VocabularyFromGguf, IdsThatDoNotExistAreRefused) {
