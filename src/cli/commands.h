@@ -11,5 +11,6 @@ void add_run(CLI::App& app, int* exit_code);
 void add_inspect(CLI::App& app, int* exit_code);
 void add_pull(CLI::App& app, int* exit_code);
 void add_eval(CLI::App& app, int* exit_code);
+void add_tokenize(CLI::App& app, int* exit_code);
 
 }  // namespace pacer::cli
