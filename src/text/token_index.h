@@ -27,9 +27,9 @@ class TokenIndex {
 
  private:
   struct Slot {
-    uint64_t begin = 0;  // in texts_
-    uint32_t size = 0;   // 0: a free slot
     uint32_t hash = 0;
+    uint32_t begin = 0;  // in texts_
+    uint32_t size = 0;   // 0: a free slot
     TokenId id = 0;
   };
 
@@ -37,6 +37,8 @@ class TokenIndex {
   size_t slot_of(std::string_view text, uint64_t hash) const;
 
   std::vector<Slot> slots_;  // a power of two, at most half full, linear probing
+  std::vector<bool>
+      may_be_here_;  // by hash: most look-ups find nothing, and need not leave the cache
   std::string texts_;
   size_t size_ = 0;
   size_t text_size_max_ = 0;

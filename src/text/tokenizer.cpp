@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
 #include <utility>
 
 #include "base/check.h"
@@ -14,6 +13,7 @@
 #include "text/sentence_piece.h"
 #include "text/special_tokens.h"
 #include "text/text_encoder.h"
+#include "text/token_index.h"
 #include "text/token_text.h"
 #include "text/word_piece.h"
 
@@ -125,8 +125,8 @@ std::string without(std::string_view text, std::string_view guard) {
 
 struct Tokenizer::Impl {
   Vocabulary vocabulary;
-  std::vector<std::string> bytes;                          // by id
-  std::unordered_map<std::string_view, TokenId> by_bytes;  // views into `bytes`
+  std::vector<std::string> bytes;      // by id
+  std::optional<TokenIndex> by_bytes;  // set once the tokens are known
   SpecialTokens specials;
   std::unique_ptr<TextEncoder> encoder;
   std::vector<TokenId> end_of_generation;  // ascending
@@ -151,21 +151,21 @@ void Tokenizer::Impl::mark_control_tokens() {
 }
 
 void Tokenizer::Impl::index_tokens() {
-  const size_t count = vocabulary.tokens.size();
-  bytes.reserve(count);  // never reallocated: by_bytes points into it
-  by_bytes.reserve(count);
+  const auto count = static_cast<TokenId>(vocabulary.tokens.size());
+  bytes.reserve(count);
   for (TokenId id = 0; id < count; ++id) {
-    const std::string& text = vocabulary.tokens[id];
-    const TokenKind kind = vocabulary.kinds[id];
-    const bool is_special = is_special_kind(kind);
-    const bool is_raw = is_special || kind == TokenKind::kUserDefined;
     bytes.push_back(bytes_of(vocabulary, id));
-    if (is_raw) specials.add(text, id, is_special);
-    // find() is mostly asked for control tokens, so they go before a normal token that reads the
-    // same.
-    const auto [entry, added] = by_bytes.try_emplace(bytes.back(), id);
-    if (!added && is_special && !is_special_kind(vocabulary.kinds[entry->second])) {
-      entry->second = id;
+    const bool is_special = is_special_kind(vocabulary.kinds[id]);
+    if (is_special || vocabulary.kinds[id] == TokenKind::kUserDefined) {
+      specials.add(vocabulary.tokens[id], id, is_special);
+    }
+  }
+  // find() is mostly asked for control tokens, so they go before a normal token that reads the
+  // same.
+  by_bytes.emplace(count);
+  for (const bool special : {true, false}) {
+    for (TokenId id = 0; id < count; ++id) {
+      if (is_special_kind(vocabulary.kinds[id]) == special) by_bytes->add(bytes[id], id);
     }
   }
 }
@@ -311,9 +311,7 @@ bool Tokenizer::adds_bos() const {
 }
 
 std::optional<TokenId> Tokenizer::find(std::string_view token_text) const {
-  const auto entry = impl_->by_bytes.find(token_text);
-  if (entry == impl_->by_bytes.end()) return std::nullopt;
-  return entry->second;
+  return impl_->by_bytes->find(token_text);
 }
 
 }  // namespace pacer::text
