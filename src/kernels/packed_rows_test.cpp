@@ -39,15 +39,15 @@ uint32_t bits_of(uint8_t byte, uint32_t shift, uint32_t count) {
 uint32_t drawn_code(uint32_t codes_bytes, const uint8_t* codes, uint32_t lane, uint32_t column) {
   const uint32_t i = column % 4;
   const auto byte = [&](uint32_t line) { return codes[line * 64 + 4 * lane + i]; };
-  const uint32_t nibble = bits_of(byte(column / 8 % 4), column % 8 / 4 * 4, 4);
+  const auto nibble = [&] { return bits_of(byte(column / 8), column % 8 / 4 * 4, 4); };
   const uint32_t field = column % 16 / 4;
   switch (codes_bytes) {
     case packed::kCodes4Bytes:
-      return nibble;
+      return nibble();
     case packed::kCodes5Bytes:
-      return nibble | bits_of(byte(4), 2 * (column / 8) + column % 8 / 4, 1) << 4;
+      return nibble() | bits_of(byte(4), 2 * (column / 8) + column % 8 / 4, 1) << 4;
     case packed::kCodes6Bytes:
-      return nibble | bits_of(byte(4 + column / 16), 2 * field, 2) << 4;
+      return nibble() | bits_of(byte(4 + column / 16), 2 * field, 2) << 4;
     case packed::kCodes8Bytes:
       return byte(column / 4);
     case packed::kCodes2Bytes:
