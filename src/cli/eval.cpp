@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/input_file.h"
+#include "cli/model_source.h"
 #include "kernels/kernel_table.h"
 #include "model/evaluation.h"
 #include "sys/cpu_features.h"
@@ -48,7 +49,8 @@ Status eval(const EvalFlags& flags) {
   ASSIGN_OR_RETURN(const std::string text, read_input(flags.text));
   sys::cpu_features();  // before any worker exists: the AMX permission is per process
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::choose_kernels());
-  ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(flags.model));
+  ASSIGN_OR_RETURN(const std::string path, resolve_model(flags.model));
+  ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(path));
   ASSIGN_OR_RETURN(const auto tokenizer, text::Tokenizer::from_gguf(file));
   const std::vector<TokenId> tokens =
       tokenizer->encode(text, {.add_special = false, .parse_special = false});
@@ -62,8 +64,8 @@ Status eval(const EvalFlags& flags) {
   ASSIGN_OR_RETURN(const auto evaluator,
                    model::Evaluator::create(file, *kernels, pool, flags.window_tokens));
   if (tokenizer->vocabulary_size() > evaluator->vocabulary()) {
-    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}",
-                 flags.model, tokenizer->vocabulary_size(), evaluator->vocabulary());
+    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}", path,
+                 tokenizer->vocabulary_size(), evaluator->vocabulary());
   }
   sys::set_denormals_to_zero();
   const auto windows = cut(tokens, flags);
@@ -84,7 +86,7 @@ Status eval(const EvalFlags& flags) {
 void add_eval(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<EvalFlags>();
   CLI::App* command = app.add_subcommand("eval", "the perplexity of a text");
-  command->add_option("-m,--model", flags->model, "GGUF file")->required()->type_name("FILE");
+  command->add_option("-m,--model", flags->model, kModelHelp)->required()->type_name("MODEL");
   command->add_option("-f,--file", flags->text, "the text; - is stdin")
       ->type_name("TEXT")
       ->capture_default_str();
