@@ -364,6 +364,28 @@ TEST_P(AttendContract, ATokenSeesNothingAfterItsPosition) {
   }
 }
 
+// The wide tiers round alike, so that a machine's vectors do not decide what a model says.
+TEST(AttendOfWideTiers, IsTheSameToTheBit) {
+  const std::span<const KernelTable* const> tiers = supported_kernels();
+  if (tiers.size() < 3) GTEST_SKIP() << "needs two wide tiers beside the scalar one";
+  uint64_t seed = 500;
+  for (const AttendShape& shape : kShapes) {
+    for (const AttendShape& with : {shape, with_window(shape, 33), with_window(shape, 0, 8.0f)}) {
+      SCOPED_TRACE(testing::Message()
+                   << "head_dim " << with.head_dim << " group " << with.group << " tokens "
+                   << with.tokens << " from " << with.first_position << ", seed " << seed);
+      const Sequence first(*tiers.front(), with, seed);
+      const std::vector<float> expected = first.attend(0, with.tokens);
+      for (const KernelTable* tier : tiers) {
+        if (tier->tier == IsaTier::kScalar) continue;  // the specification: std::exp, plain sums
+        const Sequence sequence(*tier, with, seed);
+        ASSERT_EQ(sequence.attend(0, with.tokens), expected) << tier->name;
+      }
+      ++seed;
+    }
+  }
+}
+
 TEST_P(AttendContract, StoreKvWritesItsSlotAloneAndRoundsToNearest) {
   const uint32_t head_dim = 24;
   const uint32_t kv_heads = 2;

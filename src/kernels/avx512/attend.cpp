@@ -17,7 +17,8 @@
 // chain over the dimensions, each output one chain over the positions it may see. Slots beyond a
 // row's own position, or before its window, are never used: a mask makes their scores -infinity,
 // and the value loop passes them by, so they may hold anything, NaN included. A tile starts at the
-// first block that its first row sees.
+// first block that its first row sees. Nothing is added up in another order than in AVX2, so both
+// tiers give the same bits: a change of rounding here would move answers as int8 activations do.
 //
 // Bound, one query token: memory. While the 4 blocks of a step are read, first K then V, the next 4
 // are prefetched line by line in the order of their addresses. From L2, widening f16 (two of the
@@ -184,6 +185,13 @@ void cap_scores(float* scores, Seen seen, float cap) {
   }
 }
 
+// As AVX2 adds them up.
+float sum_lanes(__m256 v) {
+  __m128 half = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+  half = _mm_add_ps(half, _mm_movehl_ps(half, half));
+  return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
+}
+
 // Turns the scores that a row sees into weights, and returns the factor by which the row's earlier
 // sums shrink. Vectors of the step that it does not see count as -infinity, and so as nothing.
 float softmax_step(float* scores, Seen seen, float* row_max, float* weight_sum) {
@@ -198,18 +206,19 @@ float softmax_step(float* scores, Seen seen, float* row_max, float* weight_sum) 
   const float new_max = _mm512_reduce_max_ps(max);
 
   const __m512 around = _mm512_set1_ps(new_max);
-  __m512 sum = _mm512_setzero_ps();
+  __m256 sum = _mm256_setzero_ps();
 #pragma GCC unroll 4
   for (uint32_t i = 0; i < kStepBlocks; ++i) {
     const __m512 p = exp2_f32(_mm512_sub_ps(s[i], around));
     _mm512_storeu_ps(scores + 16 * i, p);
-    sum = _mm512_add_ps(sum, p);
+    sum = _mm256_add_ps(sum, _mm512_castps512_ps256(p));
+    sum = _mm256_add_ps(sum, _mm512_extractf32x8_ps(p, 1));
   }
 
   // exp2_f32(-infinity) is 0: nothing came before the first step.
   const float shrink = _mm512_cvtss_f32(exp2_f32(_mm512_set1_ps(*row_max - new_max)));
   *row_max = new_max;
-  *weight_sum = *weight_sum * shrink + _mm512_reduce_add_ps(sum);
+  *weight_sum = *weight_sum * shrink + sum_lanes(sum);
   return shrink;
 }
 
