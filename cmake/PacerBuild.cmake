@@ -45,6 +45,13 @@ foreach(row IN LISTS rows)
 endforeach()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tools/layers.txt)
 
+# Sanitizers do not watch the wide kernels: one such file takes minutes to compile with them. The scalar tier, which
+# every test of a model runs too, is watched, and the contract tests put poison around what a kernel may touch.
+set(pacer_isa_unsanitized "")
+if(PACER_SANITIZE)
+  set(pacer_isa_unsanitized -fno-sanitize=all)
+endif()
+
 # Flags of each kernel tier; nothing outside kernels/<isa>/ is compiled with them.
 set(pacer_isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
 # -Wno-maybe-uninitialized: the intrinsics of gcc 12 have deliberately undefined operands, which it warns of.
@@ -75,7 +82,7 @@ function(pacer_folder name)
       list(FILTER isa_sources INCLUDE REGEX "/kernels/${isa}/")
       if(isa_sources)
         set_source_files_properties(${isa_sources} PROPERTIES COMPILE_OPTIONS
-                                    "${pacer_isa_flags_${isa}};-ffp-contract=off")
+                                    "${pacer_isa_flags_${isa}};-ffp-contract=off;${pacer_isa_unsanitized}")
       endif()
     endforeach()
   else()
