@@ -5,6 +5,7 @@
 #include "text/chat_template.h"
 
 #include <algorithm>
+#include <fstream>
 #include <utility>
 
 #include "text_ffi.h"
@@ -18,6 +19,9 @@ constexpr std::string_view kChatMl =
     "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}"
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+// More than any template may have (rust/text_ffi/src/template.rs).
+constexpr size_t kFileBytesRead = 256 << 10;
 
 pacer_text_view view(std::string_view text) {
   return {text.data(), text.size()};
@@ -93,7 +97,8 @@ const std::string& ChatTemplate::source() const {
 Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_gguf(const gguf::File& file,
                                                               const Tokenizer& tokenizer) {
   ASSIGN_OR_RETURN(const auto source, file.find_string("tokenizer.chat_template"));
-  auto compiled = compile(std::string(source.value_or(kChatMl)), tokenizer);
+  ASSIGN_OR_RETURN(const auto tool_use, file.find_string("tokenizer.chat_template.tool_use"));
+  auto compiled = compile(std::string(source.value_or(kChatMl)), tokenizer, tool_use);
   if (!compiled) {
     return error(compiled.error().code, "{}: tokenizer.chat_template: {}", file.path(),
                  compiled.error().message);
@@ -101,8 +106,26 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_gguf(const gguf::File& 
   return compiled;
 }
 
-Result<std::unique_ptr<ChatTemplate>> ChatTemplate::compile(std::string source,
-                                                            const Tokenizer& tokenizer) {
+Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_file(const std::string& path,
+                                                              const Tokenizer& tokenizer) {
+  std::ifstream file(path, std::ios::binary);
+  std::string source;
+  // One byte more than is allowed, so that compile() says that it is too much.
+  std::vector<char> bytes(kFileBytesRead);
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  source.assign(bytes.data(), static_cast<size_t>(file.gcount()));
+  if (file.bad() || !(file.good() || file.eof())) {
+    return error(Code::kIo, "cannot read the chat template '{}'", path);
+  }
+  auto compiled = compile(std::move(source), tokenizer);
+  if (!compiled) {
+    return error(compiled.error().code, "{}: {}", path, compiled.error().message);
+  }
+  return compiled;
+}
+
+Result<std::unique_ptr<ChatTemplate>> ChatTemplate::compile(
+    std::string source, const Tokenizer& tokenizer, std::optional<std::string_view> tool_use) {
   std::vector<pacer_text_view> control_texts;
   for (TokenId id = 0; id < tokenizer.vocabulary_size(); ++id) {
     if (tokenizer.is_special(id)) control_texts.push_back(view(tokenizer.token_bytes(id)));
@@ -110,8 +133,10 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::compile(std::string source,
   pacer_text_view bos{}, eos{};
   if (tokenizer.bos()) bos = view(tokenizer.token_bytes(*tokenizer.bos()));
   if (tokenizer.eos()) eos = view(tokenizer.token_bytes(*tokenizer.eos()));
+  const pacer_text_view tool_use_view = view(tool_use.value_or(""));
   const pacer_chat_template_options options = {
       .source = view(source),
+      .tool_use_source = tool_use ? &tool_use_view : nullptr,
       .control_texts = control_texts.data(),
       .control_text_count = control_texts.size(),
       .bos = tokenizer.bos() ? &bos : nullptr,

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,12 +29,17 @@ struct RenderedChat {
 
 class ChatTemplate {
  public:
-  // The template in tokenizer.chat_template, or ChatML when the file has none.
+  // The template in tokenizer.chat_template, or ChatML when the file has none. Chats that offer
+  // tools go through tokenizer.chat_template.tool_use where the file has that too.
   static Result<std::unique_ptr<ChatTemplate>> from_gguf(const gguf::File& file,
                                                          const Tokenizer& tokenizer);
-  // Broken Jinja is an Error with the template engine's message.
-  static Result<std::unique_ptr<ChatTemplate>> compile(std::string source,
-                                                       const Tokenizer& tokenizer);
+  // One that the user wrote, for all chats.
+  static Result<std::unique_ptr<ChatTemplate>> from_file(const std::string& path,
+                                                         const Tokenizer& tokenizer);
+  // Broken Jinja is an Error with the template engine's message. tool_use: for chats with tools.
+  static Result<std::unique_ptr<ChatTemplate>> compile(
+      std::string source, const Tokenizer& tokenizer,
+      std::optional<std::string_view> tool_use = std::nullopt);
   ~ChatTemplate();
 
   // context_json: an object with "messages" (and "add_generation_prompt", "tools", ...); bos_token

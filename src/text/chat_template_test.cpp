@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -221,6 +222,52 @@ TEST_F(ChatTemplateTest, AFileWithoutATemplateGetsChatMl) {
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.error().message,
               HasSubstr(broken_file.path() + ": tokenizer.chat_template: "));
+}
+
+TEST_F(ChatTemplateTest, ChatsWithToolsGoThroughTheTemplateForTools) {
+  gguf::GgufWriter writer;
+  writer.add_string("tokenizer.chat_template", "plain");
+  writer.add_string("tokenizer.chat_template.tool_use", "tools: {{ tools | length }}");
+  const gguf::TempFile file(writer.bytes());
+  const auto chat_template = ChatTemplate::from_gguf(*gguf::File::open(file.path()), *tokenizer_);
+  ASSERT_TRUE(chat_template.ok()) << chat_template.error().message;
+  EXPECT_EQ((*chat_template)->render("{}")->text, "plain");
+  EXPECT_EQ((*chat_template)->render(R"({"tools": []})")->text, "plain");
+  EXPECT_EQ((*chat_template)->render(R"({"tools": [{}, {}]})")->text, "tools: 2");
+
+  gguf::GgufWriter broken;
+  broken.add_string("tokenizer.chat_template.tool_use", "{{");
+  const gguf::TempFile broken_file(broken.bytes());
+  EXPECT_FALSE(ChatTemplate::from_gguf(*gguf::File::open(broken_file.path()), *tokenizer_).ok());
+}
+
+TEST_F(ChatTemplateTest, AFileOfTheUsersIsReadWholeOrRefusedByName) {
+  const auto write = [](const std::string& text) {
+    return gguf::TempFile(std::as_bytes(std::span(text)));
+  };
+  const auto good = write("{{ 1 + 1 }}\n\n");
+  const auto chat_template = ChatTemplate::from_file(good.path(), *tokenizer_);
+  ASSERT_TRUE(chat_template.ok()) << chat_template.error().message;
+  EXPECT_EQ((*chat_template)->render("{}")->text, "2\n");
+
+  const auto longest = write(std::string(128 << 10, 'x'));
+  EXPECT_TRUE(ChatTemplate::from_file(longest.path(), *tokenizer_).ok());
+  for (const auto& [source, reason] :
+       {std::pair{std::string((128 << 10) + 1, 'x'), "the limit is 131072"},
+        std::pair{std::string("{{ a"), "chat template:1"},
+        std::pair{std::string("\xff"), "not UTF-8"}}) {
+    const auto file = write(source);
+    const auto refused = ChatTemplate::from_file(file.path(), *tokenizer_);
+    ASSERT_FALSE(refused.ok()) << reason;
+    EXPECT_THAT(refused.error().message, HasSubstr(file.path() + ": "));
+    EXPECT_THAT(refused.error().message, HasSubstr(reason));
+  }
+  for (const char* path : {"/nowhere/template.jinja", "/"}) {
+    const auto absent = ChatTemplate::from_file(path, *tokenizer_);
+    ASSERT_FALSE(absent.ok());
+    EXPECT_EQ(absent.error().code, Code::kIo);
+    EXPECT_THAT(absent.error().message, HasSubstr(path));
+  }
 }
 
 TEST_F(ChatTemplateTest, ThreadsMayRenderAtOnce) {

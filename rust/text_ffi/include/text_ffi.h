@@ -39,6 +39,7 @@ typedef struct pacer_chat_template pacer_chat_template;
 
 typedef struct pacer_chat_template_options {
   pacer_text_view source;
+  const pacer_text_view* tool_use_source;  // for a context with tools; null: `source` for all
   const pacer_text_view* control_texts;  // [control_text_count], see guard.rs
   size_t control_text_count;
   const pacer_text_view* bos;  // null: the model has none

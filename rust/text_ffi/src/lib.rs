@@ -6,13 +6,21 @@
 //! a status and a sentence. What users wrote is data: control tokens in it are broken up by guards
 //! (guard.rs) before the template sees it.
 //!
-//! `template` is the Jinja dialect, `python_json` and `strftime` what Hugging Face adds to it. No
-//! state between calls; a compiled template may be rendered by several threads at once.
+//! `template` is the Jinja dialect; `source` and the `python_` files make of the engine's Jinja what
+//! Jinja2 in Python has; `python_json` and `strftime` are what Hugging Face adds
+//! to it. No state between calls; a compiled template may be rendered by several threads at once.
 
+mod arguments;
 mod guard;
+mod printf;
+mod python_filters;
 mod python_json;
+mod python_methods;
+mod python_text;
+mod source;
 mod strftime;
 mod template;
+mod time_limit;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
@@ -44,6 +52,7 @@ impl View {
 #[repr(C)]
 pub struct CompileOptions {
     source: View,
+    tool_use_source: *const View, // null: `source` for all
     control_texts: *const View,
     control_text_count: usize,
     bos: *const View, // null: the model has none
@@ -120,6 +129,7 @@ unsafe fn compile(options: &CompileOptions) -> Result<ChatTemplate, Failure> {
     };
     ChatTemplate::compile(
         options.source.text("the chat template")?,
+        optional(options.tool_use_source, "the chat template for tools")?,
         &control_texts,
         optional(options.bos, "the text of the BOS token")?,
         optional(options.eos, "the text of the EOS token")?,

@@ -4,8 +4,11 @@
 //!
 //! Jinja's own filter escapes for HTML; this one does not.
 
-use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Error, ErrorKind, State};
+use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
+use minijinja::{Error, State};
+
+use crate::arguments::{invalid, Arguments};
+use crate::python_text::{as_float, is_float, DictView};
 
 const DEPTH_MAX: usize = 128; // serde_json reads no deeper either
 
@@ -17,8 +20,8 @@ struct Style {
     ensure_ascii: bool,
 }
 
-pub fn tojson(state: &State, value: &Value, kwargs: Kwargs) -> Result<Value, Error> {
-    let style = Style::from(&kwargs)?;
+pub fn tojson(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let style = Style::from(&args.into_values())?;
     let mut out = String::new();
     write_value(&mut out, value, &style, 0)?;
     state.consume_fuel(out.len() as u64 / 64)?;
@@ -26,55 +29,50 @@ pub fn tojson(state: &State, value: &Value, kwargs: Kwargs) -> Result<Value, Err
 }
 
 impl Style {
-    fn from(kwargs: &Kwargs) -> Result<Style, Error> {
-        let indent = match kwargs.get::<Option<Value>>("indent")? {
+    /// In the order of transformers: ensure_ascii, indent, separators, sort_keys.
+    fn from(args: &[Value]) -> Result<Style, Error> {
+        let mut args = Arguments::new(args)?;
+        let ensure_ascii = args.flag("ensure_ascii")?;
+        let indent = match args.take("indent")? {
             None => None,
-            Some(value) if value.is_none() => None,
             Some(value) => Some(match value.as_str() {
                 Some(text) => text.to_string(),
                 None => " ".repeat(i64::try_from(value)?.clamp(0, 64) as usize),
             }),
         };
-        let separators = match kwargs.get::<Option<Value>>("separators")? {
+        let separators = match args.take("separators")? {
             None => None,
-            Some(value) if value.is_none() => None,
             Some(value) => {
                 let parts: Vec<String> = value.try_iter()?.map(|v| v.to_string()).collect();
-                match <[String; 2]>::try_from(parts) {
-                    Ok(pair) => Some(pair),
-                    Err(parts) => {
-                        return Err(invalid(format!("tojson: {} separators, not 2", parts.len())))
-                    }
-                }
+                Some(<[String; 2]>::try_from(parts).map_err(|parts| {
+                    invalid(format!("tojson: {} separators, not 2", parts.len()))
+                })?)
             }
         };
+        let sort_keys = args.flag("sort_keys")?;
+        args.finish("tojson")?;
         let [item_separator, key_separator] = separators.unwrap_or_else(|| {
             let item = if indent.is_some() { "," } else { ", " };
             [item.to_string(), ": ".to_string()]
         });
-        let style = Style {
-            indent,
-            item_separator,
-            key_separator,
-            sort_keys: kwargs.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
-            ensure_ascii: kwargs.get::<Option<bool>>("ensure_ascii")?.unwrap_or(false),
-        };
-        kwargs.assert_all_used()?;
-        Ok(style)
+        Ok(Style { indent, item_separator, key_separator, sort_keys, ensure_ascii })
     }
-}
-
-fn invalid(message: String) -> Error {
-    Error::new(ErrorKind::InvalidOperation, message)
 }
 
 fn write_value(out: &mut String, value: &Value, style: &Style, depth: usize) -> Result<(), Error> {
     if depth > DEPTH_MAX {
         return Err(invalid(format!("tojson: nested deeper than {DEPTH_MAX}")));
     }
+    if let Some(number) = as_float(value).filter(|_| is_float(value)) {
+        out.push_str(&float(number));
+        return Ok(());
+    }
     match value.kind() {
         ValueKind::String => write_string(out, value.as_str().unwrap_or_default(), style),
         ValueKind::None | ValueKind::Bool | ValueKind::Number => out.push_str(&scalar(value)),
+        ValueKind::Iterable if value.downcast_object_ref::<DictView>().is_some() => {
+            return Err(invalid("tojson: a dict view is not JSON serializable".to_string()));
+        }
         ValueKind::Seq | ValueKind::Iterable => write_list(out, value, style, depth)?,
         ValueKind::Map => write_map(out, value, style, depth)?,
         kind => return Err(invalid(format!("tojson: a value of type {kind} has no JSON form"))),
@@ -86,8 +84,7 @@ fn scalar(value: &Value) -> String {
     match value.kind() {
         ValueKind::None => "null".to_string(),
         ValueKind::Bool => if value.is_true() { "true" } else { "false" }.to_string(),
-        _ if value.is_integer() => value.to_string(),
-        _ => f64::try_from(value.clone()).map_or_else(|_| value.to_string(), float),
+        _ => value.to_string(), // floats do not come here
     }
 }
 

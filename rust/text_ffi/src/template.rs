@@ -9,13 +9,17 @@ use std::fmt;
 use std::io::{self, Write};
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::value::{Value, ValueKind};
+use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 use serde_json::Value as Json;
 
 use crate::guard::{guards_in, Guards};
-use crate::python_json::tojson;
+use crate::python_filters;
+use crate::python_methods::call_method;
+use crate::python_text::{float_value, write_output};
+use crate::source::prepared;
 use crate::strftime::strftime;
+use crate::time_limit::{self, OutOfTime};
 
 /// One unit is about one instruction, or 64 bytes of made data. A message costs some 50 to 300, so
 /// this is some ten thousand messages; a template that never ends is stopped after about a tenth of
@@ -31,6 +35,7 @@ const SOURCE_SIZE_MAX: usize = 128 << 10;
 pub const STACK_SIZE: usize = 256 << 20;
 
 const NAME: &str = "chat template";
+const TOOL_USE: &str = "chat template for tools";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -64,6 +69,7 @@ pub struct Rendered {
 
 pub struct ChatTemplate {
     environment: Environment<'static>,
+    has_tool_use: bool,
     guards: Guards,
     guards_in_source: u32,
     bos: Option<String>,
@@ -90,25 +96,32 @@ fn raise_exception(message: Value) -> Result<Value, Error> {
 impl ChatTemplate {
     pub fn compile(
         source: &str,
+        tool_use_source: Option<&str>,
         control_texts: &[&str],
         bos: Option<&str>,
         eos: Option<&str>,
     ) -> Result<ChatTemplate, Failure> {
-        if source.len() > SOURCE_SIZE_MAX {
-            let message = format!(
-                "the chat template has {} bytes; the limit is {SOURCE_SIZE_MAX}",
-                source.len()
-            );
-            return Err(Failure::new(Status::Syntax, message));
-        }
         let mut environment = environment();
-        environment
-            .add_template_owned(NAME, without_generation_tags(source))
-            .map_err(|e| Failure::new(Status::Syntax, describe(&e)))?;
+        let mut taken = 0;
+        for (name, source) in [(NAME, Some(source)), (TOOL_USE, tool_use_source)] {
+            let Some(source) = source else { continue };
+            if source.len() > SOURCE_SIZE_MAX {
+                let message = format!(
+                    "the {name} has {} bytes; the limit is {SOURCE_SIZE_MAX}",
+                    source.len()
+                );
+                return Err(Failure::new(Status::Syntax, message));
+            }
+            taken |= guards_in(source);
+            environment
+                .add_template_owned(name, prepared(source))
+                .map_err(|e| Failure::new(Status::Syntax, describe(&e)))?;
+        }
         Ok(ChatTemplate {
             environment,
             guards: Guards::new(control_texts),
-            guards_in_source: guards_in(source),
+            has_tool_use: tool_use_source.is_some(),
+            guards_in_source: taken,
             bos: bos.map(str::to_string),
             eos: eos.map(str::to_string),
         })
@@ -122,13 +135,16 @@ impl ChatTemplate {
             return Err(bad_input("the context of the chat template is not a JSON object".into()));
         }
         let guard = self.guards.apply(&mut context, self.guards_in_source).map_err(bad_input)?;
+        let offers_tools = context["tools"].as_array().is_some_and(|tools| !tools.is_empty());
+        let name = if self.has_tool_use && offers_tools { TOOL_USE } else { NAME };
         let context = self.complete(context, unix_seconds);
 
         let template = self
             .environment
-            .get_template(NAME)
+            .get_template(name)
             .map_err(|e| Failure::new(Status::Internal, describe(&e)))?;
         let mut output = BoundedOutput::default();
+        time_limit::start();
         let result = template.render_captured_to(context, &mut output).map(drop);
         if output.overflowed {
             let message = format!("the rendered chat is larger than {OUTPUT_SIZE_MAX} bytes");
@@ -164,12 +180,6 @@ impl ChatTemplate {
     }
 }
 
-/// As Python sees it: templates tell content that is none from content in parts by it.
-fn is_iterable(value: &Value) -> bool {
-    use ValueKind::*;
-    matches!(value.kind(), String | Seq | Map | Iterable | Undefined)
-}
-
 /// Recursion is bounded: serde_json reads no deeper than 128 levels.
 fn to_value(json: Json) -> Value {
     match json {
@@ -178,7 +188,7 @@ fn to_value(json: Json) -> Value {
         Json::Number(n) => match (n.as_i64(), n.as_u64()) {
             (Some(i), _) => Value::from(i),
             (None, Some(u)) => Value::from(u),
-            _ => Value::from(n.as_f64().unwrap_or(f64::NAN)),
+            _ => float_value(n.as_f64().unwrap_or(f64::NAN)),
         },
         Json::String(s) => Value::from(s),
         Json::Array(items) => Value::from(items.into_iter().map(to_value).collect::<Vec<_>>()),
@@ -199,42 +209,16 @@ fn environment() -> Environment<'static> {
     );
     environment.set_auto_escape_callback(|_| AutoEscape::None);
     environment.set_fuel(Some(FUEL));
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_filter("tojson", tojson);
+    environment.set_formatter(write_output);
+    environment.set_unknown_method_callback(call_method);
+    python_filters::add_to(&mut environment);
     // These print any nesting with indentation: work that no fuel bounds.
     environment.remove_filter("pprint");
     environment.remove_global("debug");
-    environment.add_test("iterable", is_iterable);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("cycler", minijinja_contrib::globals::cycler);
     environment.add_function("joiner", minijinja_contrib::globals::joiner);
     environment
-}
-
-/// `{% generation %}` and `{% endgeneration %}` become an `if` that always holds, white-space marks
-/// kept.
-fn without_generation_tags(source: &str) -> String {
-    let mut out = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some(open) = rest.find("{%") {
-        let (before, tag) = rest.split_at(open);
-        out.push_str(before);
-        let Some(close) = tag.find("%}") else {
-            rest = tag;
-            break;
-        };
-        let (inside, after) = (&tag[2..close], &tag[close..]);
-        let word = inside.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+');
-        out.push_str("{%");
-        match word {
-            "generation" => out.push_str(&inside.replace(word, "if true")),
-            "endgeneration" => out.push_str(&inside.replace(word, "endif")),
-            _ => out.push_str(inside),
-        }
-        rest = after;
-    }
-    out.push_str(rest);
-    out
 }
 
 #[derive(Default)]
@@ -263,6 +247,9 @@ fn classify(error: &Error) -> Failure {
     while let Some(current) = cause {
         if let Some(Raised(message)) = current.downcast_ref::<Raised>() {
             return Failure::new(Status::Raised, message.clone());
+        }
+        if current.downcast_ref::<OutOfTime>().is_some() {
+            return Failure::new(Status::Limit, OutOfTime.to_string());
         }
         if let Some(inner) = current.downcast_ref::<Error>() {
             if inner.kind() == ErrorKind::OutOfFuel {

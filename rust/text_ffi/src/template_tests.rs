@@ -5,7 +5,7 @@ const CHATML: &str = "{% for m in messages %}{{ '<|im_start|>' + m['role'] + '\\
                       {% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
 fn render_with(source: &str, controls: &[&str], context: &str) -> Result<Rendered, Failure> {
-    ChatTemplate::compile(source, controls, Some("<s>"), Some("</s>"))?
+    ChatTemplate::compile(source, None, controls, Some("<s>"), Some("</s>"))?
         .render(context.as_bytes(), 0)
 }
 
@@ -57,6 +57,51 @@ fn python_values_are_printed_as_python_prints_them() {
         "{}",
         "None True [1, 'a', None] {'k': 1.5}",
     );
+    expect(
+        "{{ x }}|{{ x.a }}|{{ 'a' ~ x.a }}|{{ x.a|string + x.s }}|{{ [x.a, x.b]|join(',') }}|\
+         {{ x.a|tojson }}|{{ x.a is float }}|{{ x.a|int }}|{{ x.d.items() }}",
+        r#"{"x":{"a":1e16,"b":1e-5,"s":"\u200b'","d":{"k":[]}}}"#,
+        "{'a': 1e+16, 'b': 1e-05, 's': \"\\u200b'\", 'd': {'k': []}}|1e+16|a1e+16|1e+16\u{200b}'|\
+         1e+16,1e-05|1e+16|True|10000000000000000|dict_items([('k', [])])",
+    );
+}
+
+#[test]
+fn numbers_are_read_exactly() {
+    // A fast reader of floats is off by one in the last place here.
+    expect("{{ x }}", r#"{"x":122.416294033786585}"#, "122.41629403378658");
+    expect("{{ x }}", r#"{"x":18446744073709551615}"#, "18446744073709551615");
+}
+
+#[test]
+fn none_is_no_list_to_walk() {
+    let failure = render("{% for x in none %}{% endfor %}", "{}").unwrap_err();
+    assert!(failure.message.contains("'NoneType' object is not iterable"), "{}", failure.message);
+    expect("{% for x in nothing %}{% else %}-{% endfor %}", "{}", "-");
+}
+
+#[test]
+fn percent_formats_text_and_divides_numbers() {
+    expect("{{ '%s is %05.1f' % ('x', 3.14159) }}{{ '%d' % 3 ~ 'a' }}", "{}", "x is 003.13a");
+    expect(
+        "{{ -7 % 3 }} {{ 7.5 % -2 }} {{ 5 % 3 * 2 }} {{ f % 1 }}",
+        r#"{"f":"%s"}"#,
+        "2 -0.5 4 1",
+    );
+    assert_eq!(render("{{ '%d' % 'a' }}", "{}").unwrap_err().status, Status::Render);
+    assert_eq!(render("{{ 1 % 0 }}", "{}").unwrap_err().status, Status::Render);
+}
+
+#[test]
+fn a_key_that_is_called_like_a_method_is_reached_by_index() {
+    let context = r#"{"p":{"items":{"type":"string"}}}"#;
+    expect(
+        "{{ p['items'].type }}{{ p.items.type }}{{ p.items is callable }}\
+         {% for k, v in p.items() %}{{ k }}{% endfor %}",
+        context,
+        "stringTrueitems",
+    );
+    expect("{% set ns = namespace(items=1) %}{% set ns.items = 2 %}{{ ns.items }}", "{}", "2");
 }
 
 #[test]
@@ -110,7 +155,7 @@ fn generation_blocks_render_their_content() {
 #[test]
 fn bos_and_eos_are_the_models_whatever_the_request_says() {
     expect("{{ bos_token }}{{ eos_token }}", r#"{"bos_token":"x"}"#, "<s></s>");
-    let none = ChatTemplate::compile("[{{ bos_token }}]", &[], None, None).unwrap();
+    let none = ChatTemplate::compile("[{{ bos_token }}]", None, &[], None, None).unwrap();
     assert_eq!(none.render(b"{}", 0).unwrap().text, "[]");
 }
 
@@ -130,7 +175,7 @@ fn raise_exception_comes_through_verbatim() {
 #[test]
 fn the_time_is_the_callers() {
     let template =
-        ChatTemplate::compile("{{ strftime_now('%d %b %Y') }}", &[], None, None).unwrap();
+        ChatTemplate::compile("{{ strftime_now('%d %b %Y') }}", None, &[], None, None).unwrap();
     assert_eq!(template.render(b"{}", 1_721_995_200).unwrap().text, "26 Jul 2024");
 }
 
@@ -219,4 +264,61 @@ fn a_template_that_spells_json_in_ascii_keeps_the_guard_removable() {
     let rendered =
         render_with("{{ x | tojson(ensure_ascii=true) }}", &["<e>"], r#"{"x":"<e>"}"#).unwrap();
     assert_eq!(rendered.text, "\"<\u{FDD0}e>\"");
+}
+
+#[test]
+fn the_template_for_tools_is_taken_when_there_are_tools() {
+    let both = ChatTemplate::compile("plain", Some("tools"), &[], None, None).unwrap();
+    for (context, expected) in [
+        ("{}", "plain"),
+        (r#"{"tools":null}"#, "plain"),
+        (r#"{"tools":[]}"#, "plain"),
+        (r#"{"tools":[{}]}"#, "tools"),
+    ] {
+        assert_eq!(both.render(context.as_bytes(), 0).unwrap().text, expected, "{context}");
+    }
+    let one = ChatTemplate::compile("plain", None, &[], None, None).unwrap();
+    assert_eq!(one.render(br#"{"tools":[{}]}"#, 0).unwrap().text, "plain");
+    let broken = ChatTemplate::compile("plain", Some("{{"), &[], None, None).err().unwrap();
+    assert!(broken.message.contains("chat template for tools"), "{}", broken.message);
+}
+
+#[test]
+fn made_text_is_paid_for_before_it_is_made() {
+    for source in [
+        "{{ 'a' * 1000000000 }}",
+        "{{ 'a'.ljust(1000000000) }}",
+        "{{ 'a'.center(1000000000)|length }}",
+        "{{ 'a'|center(1000000000)|length }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ 'a'|indent(1000000000)|length }}",
+        "{{ ('a\n' * 100000)|indent(100000)|length }}",
+        "{{ ('a' * 100000).replace('a', 'b' * 100000)|length }}",
+        "{{ ('a' * 100000).replace('', 'b' * 100000)|length }}",
+        "{{ ('b' * 100000).join(('a' * 100000).split('a'))|length }}",
+        "{{ range(99999)|list|join('b' * 100000)|length }}",
+        "{{ ('\t' * 100000).expandtabs(1000000)|length }}",
+        "{{ ([0] * 1000000000)|length }}",
+        "{{ range(1000000000)|length }}",
+        "{{ 'a{:1000000000}'.format(1)|length }}",
+        "{{ [1]|tojson(indent=1000000000)|length }}{{ raise_exception('fine') }}",
+    ] {
+        let status = render(source, "{}").unwrap_err().status;
+        assert_ne!(status, Status::Internal, "{source}");
+    }
+}
+
+#[test]
+fn time_is_bounded_where_steps_are_dear() {
+    // Each comparison is one step, however long the texts.
+    let long = "x".repeat(1 << 20);
+    let context = format!("{{\"a\":\"{long}\",\"b\":\"{long}\"}}");
+    for source in [
+        "{% for i in range(99999) %}{% if a == b %}{% endif %}{% endfor %}",
+        "{% macro f(n) %}{% if a == b and n %}{% set x = f(n - 1) %}{% set x = f(n - 1) %}{% endif %}\
+         {% endmacro %}{{ f(30) }}",
+    ] {
+        let failure = render(source, &context).unwrap_err();
+        assert_eq!(failure.status, Status::Limit, "{}", failure.message);
+    }
 }
