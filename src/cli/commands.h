@@ -12,5 +12,6 @@ void add_inspect(CLI::App& app, int* exit_code);
 void add_pull(CLI::App& app, int* exit_code);
 void add_eval(CLI::App& app, int* exit_code);
 void add_tokenize(CLI::App& app, int* exit_code);
+void add_template(CLI::App& app, int* exit_code);
 
 }  // namespace pacer::cli

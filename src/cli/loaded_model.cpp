@@ -84,6 +84,13 @@ Status start_engine(const ModelOptions& options, std::unique_ptr<sched::Policy> 
 
 }  // namespace
 
+Result<std::unique_ptr<text::ChatTemplate>> load_chat_template(const std::string& path,
+                                                               const gguf::File& file,
+                                                               const text::Tokenizer& tokenizer) {
+  return path.empty() ? text::ChatTemplate::from_gguf(file, tokenizer)
+                      : text::ChatTemplate::from_file(path, tokenizer);
+}
+
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   auto loaded = std::make_unique<LoadedModel>();
   const TimePoint start = loaded->clock.now();
@@ -98,7 +105,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   ASSIGN_OR_RETURN(loaded->kernels, kernels::choose_kernels());
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(options.path));
   ASSIGN_OR_RETURN(loaded->tokenizer, text::Tokenizer::from_gguf(file));
-  ASSIGN_OR_RETURN(loaded->chat_template, text::ChatTemplate::from_gguf(file, *loaded->tokenizer));
+  ASSIGN_OR_RETURN(loaded->chat_template,
+                   load_chat_template(options.chat_template_path, file, *loaded->tokenizer));
 
   const uint32_t threads =
       std::min(options.threads.value_or(sys::cpu_limits().threads), kThreadsMax);

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "engine/engine.h"
+#include "gguf/file.h"
 #include "kernels/kernel_table.h"
 #include "metrics/engine_metrics.h"
 #include "model/model.h"
@@ -30,6 +31,7 @@ struct ModelOptions {
       kv_cache_bytes;               // nothing: 2 GiB, or half of the free memory if that is less
   std::optional<uint32_t> threads;  // nothing: the cores and CPU quota that this process has
   std::string policy = "fcfs";
+  std::string chat_template_path;  // empty: the model's own
 };
 
 struct LoadedModel {
@@ -45,6 +47,11 @@ struct LoadedModel {
   std::unique_ptr<metrics::EngineMetrics> metrics;
   std::unique_ptr<engine::Engine> engine;
 };
+
+// The template in the file at `path`, or the model's own when there is no path.
+Result<std::unique_ptr<text::ChatTemplate>> load_chat_template(const std::string& path,
+                                                               const gguf::File& file,
+                                                               const text::Tokenizer& tokenizer);
 
 // Loads and logs what it chose. Every refusal is one sentence.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options);

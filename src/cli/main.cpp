@@ -24,6 +24,7 @@ int main(int argc, char** argv) {
   pacer::cli::add_pull(app, &exit_code);
   pacer::cli::add_eval(app, &exit_code);
   pacer::cli::add_tokenize(app, &exit_code);
+  pacer::cli::add_template(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Error& error) {

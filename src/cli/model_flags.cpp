@@ -5,6 +5,13 @@
 
 namespace pacer::cli {
 
+void add_chat_template_flag(CLI::App& command, std::string* path) {
+  command
+      .add_option("--chat-template", *path,
+                  "a Jinja file to use instead of the model's own chat template")
+      ->type_name("FILE");
+}
+
 void ModelFlags::add_to(CLI::App& command) {
   command.add_option("-m,--model", options.path, kModelHelp)->required()->type_name("MODEL");
   command
@@ -21,6 +28,7 @@ void ModelFlags::add_to(CLI::App& command) {
       .add_option("--threads", options.threads,
                   "compute threads (default: the cores and CPU quota there are)")
       ->check(CLI::Range(1u, 1024u));
+  add_chat_template_flag(command, &options.chat_template_path);
 }
 
 Result<ModelOptions> ModelFlags::into_options() const {

@@ -8,6 +8,9 @@
 
 namespace pacer::cli {
 
+// --chat-template FILE, for every command that makes chats.
+void add_chat_template_flag(CLI::App& command, std::string* path);
+
 // What CLI11 fills; into_options() checks what only we can check.
 struct ModelFlags {
   ModelOptions options;
