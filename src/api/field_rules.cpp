@@ -46,7 +46,8 @@ struct Rule {
   std::string_view accepted;  // for the message: "only 0 is accepted"
 };
 
-// OpenAI's fields first, then vLLM's. null is accepted for all of them.
+// OpenAI's fields first, then vLLM's. null is accepted for all of them. A rule holds where the
+// endpoint has not read the field: `tools` is for chats, `parse_special` for plain prompts.
 constexpr Rule kRules[] = {
     {"user", always, ""},
     {"metadata", always, ""},
@@ -88,6 +89,7 @@ constexpr Rule kRules[] = {
     {"return_tokens_as_token_ids", is_false, "false"},
     {"continue_final_message", is_false, "false"},
     {"add_special_tokens", is_false, "false"},
+    {"parse_special", is_false, "false"},
     {"chat_template", never, "null"},
     {"documents", is_empty_value, "an empty list"},
     {"structured_outputs", never, "null"},
@@ -104,6 +106,7 @@ constexpr Rule kRules[] = {
 };
 
 void apply(const Rule& rule, Fields& fields) {
+  if (fields.is_read(rule.name)) return;
   const Json* value = fields.find(rule.name);
   if (value == nullptr || rule.changes_nothing(*value)) return;
   const std::string name = fields.full_name(rule.name);

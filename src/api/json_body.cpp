@@ -1,6 +1,10 @@
 #include "api/json_body.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -42,7 +46,10 @@ class BodyReader final : public nlohmann::json_sax<Json> {
   struct Frame {
     Json* container;  // stays where it is: its parent does not grow while it is open
     std::string key;  // of the member whose value comes next; empty between members
+    // Where each key is, once there are so many that looking through them would take long.
+    std::unordered_map<std::string, ptrdiff_t> places{};
   };
+  static constexpr size_t kFewMembers = 16;
 
   // A scalar, whole at once.
   bool put_scalar(Json value) {
@@ -66,9 +73,26 @@ class BodyReader final : public nlohmann::json_sax<Json> {
       frame.container->push_back(std::move(value));
       return &frame.container->back();
     }
-    Json& member = (*frame.container)[frame.key];
-    member = std::move(value);
-    return &member;
+    Json* member = find_or_add_member(frame);
+    if (member != nullptr) *member = std::move(value);
+    return member;
+  }
+
+  // Nothing: there are too many.
+  Json* find_or_add_member(Frame& frame) {
+    auto& members = frame.container->get_ref<Json::object_t&>();
+    if (members.size() < kFewMembers) return &(*frame.container)[frame.key];
+    if (frame.places.empty()) {
+      for (const auto& [key, value] : members) frame.places.emplace(key, frame.places.size());
+    }
+    const auto [place, added] = frame.places.try_emplace(frame.key, std::ssize(members));
+    if (!added) return &std::next(members.begin(), place->second)->second;
+    if (members.size() == kJsonMembersMax) {
+      fail(fmt::format("an object with more than {} members", kJsonMembersMax));
+      return nullptr;
+    }
+    members.emplace_back(frame.key, Json());
+    return &members.back().second;
   }
 
   bool open(Json container) {
@@ -78,7 +102,7 @@ class BodyReader final : public nlohmann::json_sax<Json> {
     }
     Json* opened = put(std::move(container));
     if (opened == nullptr) return false;
-    frames_.push_back({opened, {}});
+    frames_.push_back({.container = opened, .key = {}});
     return true;
   }
 

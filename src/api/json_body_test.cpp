@@ -1,5 +1,6 @@
 #include "api/json_body.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace pacer::api {
@@ -84,6 +85,39 @@ TEST(JsonBody, IllFormedUtf8AndSurrogatesAreRefused) {
 TEST(JsonBody, AnErrorNeverRepeatsThePrompt) {
   const Error error = error_of("{\"prompt\":\"my secret \xff\"}");
   EXPECT_EQ(error.message.find("secret"), std::string::npos) << error.message;
+}
+
+TEST(JsonBody, KeysKeepTheirOrderAndOfTwoEqualOnesTheLastCounts) {
+  // Few and many members are looked through in two ways.
+  for (const int count : {3, 40}) {
+    std::string body = R"({"z": 0, "twice": 1)";
+    for (int i = count; i > 0; --i) body += fmt::format(R"(,"k{}": {})", i, i);
+    body += R"(, "twice": 2, "a": 3})";
+    const Result<Json> parsed = parse_json_object(body);
+    ASSERT_TRUE(parsed.ok()) << parsed.error().message;
+    EXPECT_EQ(parsed->size(), static_cast<size_t>(count) + 3);
+    EXPECT_EQ((*parsed)["twice"], 2);
+    EXPECT_EQ((*parsed)["k1"], 1);
+    const std::string text = parsed->dump();
+    EXPECT_TRUE(text.starts_with(R"({"z":0,"twice":2,"k)")) << text;
+    EXPECT_TRUE(text.ends_with(R"("k1":1,"a":3})")) << text;
+  }
+}
+
+TEST(JsonBody, MembersOfOneObjectAreBounded) {
+  const auto body = [](size_t count) {
+    std::string text = R"({"a": {)";
+    for (size_t i = 0; i < count; ++i) {
+      text.append(i > 0 ? ",\"" : "\"").append(std::to_string(i)).append("\":0");
+    }
+    return text + "}}";
+  };
+  EXPECT_TRUE(parse_json_object(body(kJsonMembersMax)).ok());
+  const Result<Json> refused = parse_json_object(body(kJsonMembersMax + 1));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message,
+            "the body is not a valid JSON request at 'a.16384': an object with more than 16384 "
+            "members");
 }
 
 }  // namespace

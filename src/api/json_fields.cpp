@@ -53,6 +53,10 @@ Fields::Fields(const Json& object, std::string path) : object_(object), path_(st
 
 const Json* Fields::find(std::string_view name) {
   read_.emplace(name);
+  return peek(name);
+}
+
+const Json* Fields::peek(std::string_view name) const {
   const auto found = object_.find(name);
   return found == object_.end() || found->is_null() ? nullptr : &*found;
 }

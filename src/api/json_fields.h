@@ -45,6 +45,9 @@ class Fields {
 
   // The member when it is there and not null.
   const Json* find(std::string_view name);
+  // The same, for who leaves it to others to check the member.
+  const Json* peek(std::string_view name) const;
+  bool is_read(std::string_view name) const { return read_.contains(name); }
 
   bool boolean(std::string_view name, bool fallback);
   double number(std::string_view name, double fallback, NumberRange range);

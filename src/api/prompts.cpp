@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <utility>
 
 #include "api/json_format.h"
@@ -16,128 +14,6 @@ namespace {
 Error invalid(std::string name, std::string message) {
   return Error{Code::kInvalidArgument, std::move(message), std::move(name)};
 }
-
-// --- messages ---
-
-// OpenAI's name for the system role of its newer models; templates know only "system".
-constexpr std::string_view kDeveloper = "developer";
-constexpr std::array<std::string_view, 5> kRoles = {"system", kDeveloper, "user", "assistant",
-                                                    "tool"};
-constexpr size_t kNameBytesMax = 256;
-
-std::string read_role(Fields& message) {
-  const Json* role = message.find("role");
-  if (role != nullptr && role->is_string()) {
-    const auto& name = role->get_ref<const std::string&>();
-    if (name == kDeveloper) return "system";
-    if (std::find(kRoles.begin(), kRoles.end(), name) != kRoles.end()) return name;
-  }
-  message.fail("role", "one of system, developer, user, assistant, tool",
-               role != nullptr ? *role : Json());
-  return {};
-}
-
-// {"type": "text", "text": "..."}; anything else is refused by the name of its type.
-std::string read_text_part(const Json& part, const std::string& name, Fields& message) {
-  if (!part.is_object()) {
-    message.fail(
-        invalid(name, fmt::format("'{}' must be an object, not {}", name, describe(part))));
-    return {};
-  }
-  Fields fields(part, name);
-  const std::string type = fields.string("type", kNameBytesMax).value_or("");
-  const Json* text = fields.find("text");
-  if (fields.ok() && type != "text") {
-    fields.fail(Error{Code::kUnsupported,
-                      fmt::format("'{}' is a part of type '{}'; only 'text' is supported", name,
-                                  shortened(type, 40)),
-                      name});
-  } else if (fields.ok() && (text == nullptr || !text->is_string())) {
-    fields.fail("text", "a string", text != nullptr ? *text : Json());
-  }
-  if (fields.ok()) return text->get<std::string>();
-  message.fail(fields.error());
-  return {};
-}
-
-std::string read_content(Fields& message, const std::string& role) {
-  const Json* content = message.find("content");
-  if (content == nullptr) {
-    // An assistant turn in a history may have had no text.
-    if (role != "assistant") message.fail("content", "a string or a list of text parts", Json());
-    return {};
-  }
-  if (content->is_string()) return content->get<std::string>();
-  if (!content->is_array()) {
-    message.fail("content", "a string or a list of text parts", *content);
-    return {};
-  }
-  std::string text;
-  for (size_t i = 0; i < content->size(); ++i) {
-    if (i > 0) text += '\n';  // as vLLM and llama.cpp join parts
-    text += read_text_part((*content)[i], fmt::format("{}[{}]", message.full_name("content"), i),
-                           message);
-  }
-  return text;
-}
-
-// What a message may carry that we do not do yet.
-void refuse_in_message(Fields& message) {
-  for (const std::string_view name : {"tool_calls", "function_call", "audio", "refusal"}) {
-    const Json* value = message.find(name);
-    if (value == nullptr || is_empty_value(*value)) continue;
-    const std::string full = message.full_name(name);
-    message.fail(Error{Code::kUnsupported, fmt::format("'{}' is not supported", full), full});
-  }
-}
-
-Json read_message(const Json& value, const std::string& name, Fields& fields,
-                  FieldWarnings& warnings) {
-  if (!value.is_object()) {
-    fields.fail(
-        invalid(name, fmt::format("'{}' must be an object, not {}", name, describe(value))));
-    return {};
-  }
-  Fields message(value, name);
-  Json out;
-  const std::string role = read_role(message);
-  out["role"] = role;
-  out["content"] = read_content(message, role);
-  for (const char* optional : {"name", "tool_call_id"}) {
-    if (const auto text = message.string(optional, kNameBytesMax)) out[optional] = *text;
-  }
-  refuse_in_message(message);
-  if (!message.ok()) fields.fail(message.error());
-  for (const std::string_view unread : message.unread()) {
-    warnings.warn(fmt::format("messages[].{}", unread));
-  }
-  return out;
-}
-
-// What a template sees under these names is decided by other fields.
-constexpr std::array<std::string_view, 5> kReservedKwargs = {
-    "messages", "tools", "add_generation_prompt", "bos_token", "eos_token"};
-
-void add_template_kwargs(Fields& fields, Json& chat) {
-  const Json* kwargs = fields.object("chat_template_kwargs");
-  if (kwargs == nullptr) return;
-  if (kwargs->size() > kTemplateKwargsMax) {
-    fields.fail(
-        invalid("chat_template_kwargs",
-                fmt::format("'chat_template_kwargs' has {} keys, but at most {} are allowed",
-                            kwargs->size(), kTemplateKwargsMax)));
-    return;
-  }
-  for (const auto& [key, value] : kwargs->items()) {
-    if (std::find(kReservedKwargs.begin(), kReservedKwargs.end(), key) != kReservedKwargs.end()) {
-      const std::string name = "chat_template_kwargs." + key;
-      fields.fail(invalid(name, fmt::format("'{}' cannot be set here", name)));
-    }
-    chat[key] = value;
-  }
-}
-
-// --- texts and ids ---
 
 // Fails a text that has too many bytes even if each token were the longest of the vocabulary:
 // tokenising it would only burn time.
@@ -164,12 +40,13 @@ Status check_tokens_fit(size_t tokens, std::string name, const ApiContext& conte
 }
 
 Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::string& name,
+                                             const text::EncodeOptions& encode,
                                              const ApiContext& context) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     if (text.empty()) return invalid(name, fmt::format("'{}' is empty", name));
     TRY(check_text_may_fit(text, name, context));
-    std::vector<TokenId> tokens = context.tokenizer.encode(text);
+    std::vector<TokenId> tokens = context.tokenizer.encode(text, encode);
     if (tokens.empty()) return invalid(name, fmt::format("'{}' has no tokens", name));
     TRY(check_tokens_fit(tokens.size(), name, context));
     return tokens;
@@ -195,28 +72,9 @@ void check_model(Fields& fields, const ApiContext& context) {
             "model"});
 }
 
-Json read_chat(Fields& fields, FieldWarnings& warnings) {
-  Json chat = Json::object();
-  chat["messages"] = Json::array();
-  const Json* messages = fields.find("messages");
-  if (messages == nullptr || !messages->is_array() || messages->empty()) {
-    fields.fail("messages", "a list of at least one message",
-                messages != nullptr ? *messages : Json());
-    return chat;
-  }
-  if (messages->size() > kMessagesMax) {
-    fields.fail(
-        invalid("messages", fmt::format("'messages' has {} messages, but at most {} are allowed",
-                                        messages->size(), kMessagesMax)));
-    return chat;
-  }
-  for (size_t i = 0; i < messages->size() && fields.ok(); ++i) {
-    chat["messages"].push_back(
-        read_message((*messages)[i], fmt::format("messages[{}]", i), fields, warnings));
-  }
-  chat["add_generation_prompt"] = fields.boolean("add_generation_prompt", true);
-  add_template_kwargs(fields, chat);
-  return chat;
+text::EncodeOptions read_encode_options(Fields& fields) {
+  return {.add_special = fields.boolean("add_special_tokens", true),
+          .parse_special = fields.boolean("parse_special", true)};
 }
 
 Result<std::vector<TokenId>> encode_chat(const Json& chat, const ApiContext& context) {
@@ -235,14 +93,16 @@ Result<std::vector<TokenId>> encode_chat(const Json& chat, const ApiContext& con
   return tokens;
 }
 
-Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields, const ApiContext& context) {
+Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields,
+                                                       const text::EncodeOptions& encode,
+                                                       const ApiContext& context) {
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) return invalid("prompt", "'prompt' is missing");
   std::vector<std::vector<TokenId>> prompts;
   // A list of numbers is one prompt; a list of anything else is a list of prompts.
   const bool is_list = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
   if (!is_list) {
-    ASSIGN_OR_RETURN(auto tokens, read_one_prompt(*prompt, "prompt", context));
+    ASSIGN_OR_RETURN(auto tokens, read_one_prompt(*prompt, "prompt", encode, context));
     prompts.push_back(std::move(tokens));
     return prompts;
   }
@@ -262,7 +122,7 @@ Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields, const Api
   }
   for (size_t i = 0; i < prompt->size(); ++i) {
     ASSIGN_OR_RETURN(auto tokens,
-                     read_one_prompt((*prompt)[i], fmt::format("prompt[{}]", i), context));
+                     read_one_prompt((*prompt)[i], fmt::format("prompt[{}]", i), encode, context));
     prompts.push_back(std::move(tokens));
   }
   return prompts;

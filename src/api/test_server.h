@@ -150,14 +150,16 @@ struct TestServerOptions {
   uint32_t max_queue = 64;
   uint32_t max_model_len = 512;
   uint32_t blocks = 512;  // of kv::kBlockTokens tokens
+  bool adds_bos = false;  // <|im_start|> is the BOS, and prompts get one
+  std::string chat_template = kTestChatTemplate;
   Duration ping_every = std::chrono::seconds(60);
 };
 
 class TestServer {
  public:
   explicit TestServer(TestServerOptions options = {})
-      : tokenizer(text::test_tokenizer()),
-        chat_template(*text::ChatTemplate::compile(kTestChatTemplate, *tokenizer)),
+      : tokenizer(make_tokenizer(options.adds_bos)),
+        chat_template(*text::ChatTemplate::compile(options.chat_template, *tokenizer)),
         metrics("test/model", options.max_model_len, options.blocks, "1.2.3"),
         engine({.max_model_len = options.max_model_len, .max_queue = options.max_queue},
                std::make_unique<sched::Scheduler>(
@@ -247,6 +249,13 @@ class TestServer {
   std::unique_ptr<http::Server> server;
 
  private:
+  static std::unique_ptr<text::Tokenizer> make_tokenizer(bool adds_bos) {
+    text::Vocabulary vocabulary = text::test_vocabulary();
+    if (adds_bos) vocabulary.bos = text::kTestImStart;
+    vocabulary.add_bos = adds_bos;
+    return *text::Tokenizer::from_vocabulary(std::move(vocabulary));
+  }
+
   void drive() {
     while (true) {
       {

@@ -4,8 +4,8 @@
 //
 // A file is a list of exchanges on one server:
 //   # a comment
-//   ### server max_queue=0 fail_at=2       (optional, first: TestServerOptions by name, and
-//   fail_at)
+//   ### server max_queue=0 fail_at=2       (optional, first: TestServerOptions by name, fail_at,
+//                                           prints_all and raises, which are chat templates)
 //   ### request
 //   POST /v1/completions HTTP/1.1          (Host and Content-Length are added; {{hex:ff}} is a raw
 //   byte)
@@ -29,6 +29,16 @@
 
 namespace pacer::api {
 namespace {
+
+// Prints everything that a template can see.
+constexpr const char* kPrintAllTemplate =
+    "{% for m in messages %}{{ m }}{% endfor %}|{{ tools | tojson }}|{{ documents | tojson }}|"
+    "{{ extra }}";
+
+// Refuses every user, and cannot do with others.
+constexpr const char* kRaisingTemplate =
+    "{% set m = messages[0] %}{% if m.role != 'user' %}{{ m.nothing.at_all }}{% endif %}"
+    "{{ raise_exception('Roles must alternate, not ' + m.role + '/\"' + m.content + '\"!') }}";
 
 constexpr std::string_view kAny = "{{any}}";
 
@@ -184,6 +194,12 @@ TestServerOptions options_of(const std::map<std::string, int>& settings) {
       options.max_model_len = number;
     } else if (name == "blocks") {
       options.blocks = number;
+    } else if (name == "adds_bos") {
+      options.adds_bos = value != 0;
+    } else if (name == "prints_all") {
+      if (value != 0) options.chat_template = kPrintAllTemplate;
+    } else if (name == "raises") {
+      if (value != 0) options.chat_template = kRaisingTemplate;
     } else {
       EXPECT_EQ(name, "fail_at") << "unknown setting";
     }

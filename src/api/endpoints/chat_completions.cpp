@@ -6,6 +6,7 @@
 #include "api/field_rules.h"
 #include "api/generation.h"
 #include "api/json_body.h"
+#include "api/messages.h"
 #include "api/prompts.h"
 
 namespace pacer::api {

@@ -20,10 +20,11 @@ Result<Generation> read_request(const http::Request& request, ApiContext& contex
       .kind = AnswerKind::kCompletion,
       .options = read_generation_options(fields, AnswerKind::kCompletion, context.random),
       .arrived = request.arrived};
+  const text::EncodeOptions encode = read_encode_options(fields);
   fields.find("prompt");  // known, but read last: tokenising is for requests that are else in order
   check_other_fields(fields, context.field_warnings);
   if (!fields.ok()) return fields.error();
-  ASSIGN_OR_RETURN(generation.prompts, read_prompts(fields, context));
+  ASSIGN_OR_RETURN(generation.prompts, read_prompts(fields, encode, context));
   return generation;
 }
 

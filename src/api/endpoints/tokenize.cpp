@@ -8,6 +8,7 @@
 #include "api/error_format.h"
 #include "api/json_body.h"
 #include "api/json_format.h"
+#include "api/messages.h"
 #include "api/prompts.h"
 
 namespace pacer::api {
@@ -21,16 +22,6 @@ struct Tokens {
   std::vector<TokenId> ids;
   bool with_strings = false;
 };
-
-// An empty prompt is fine here: it has no tokens, or a BOS.
-std::vector<TokenId> encode_prompt(Fields& fields, const std::string& prompt,
-                                   const ApiContext& context) {
-  const bool add_special = fields.boolean("add_special_tokens", true);
-  const bool parse_special = fields.boolean("parse_special", true);
-  if (!fields.ok()) return {};
-  return context.tokenizer.encode(prompt,
-                                  {.add_special = add_special, .parse_special = parse_special});
-}
 
 Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
   ASSIGN_OR_RETURN(const Json body, parse_json_object(request.body));
@@ -53,8 +44,10 @@ Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
                                text.size(), kTextBytesMax),
                    "prompt"};
     }
-    tokens.ids = encode_prompt(fields, text, context);
+    const text::EncodeOptions encode = read_encode_options(fields);
     if (!fields.ok()) return fields.error();
+    // An empty prompt is fine here: it has no tokens, or a BOS.
+    tokens.ids = context.tokenizer.encode(text, encode);
     return tokens;
   }
   const Json chat = read_chat(fields, context.field_warnings);
