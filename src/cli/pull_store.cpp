@@ -8,6 +8,7 @@
 #include "cli/pull_source.h"
 #include "gguf/cursor.h"  // shown
 #include "http/download_sha256.h"
+#include "http/download_url.h"
 
 namespace pacer::cli {
 
@@ -59,7 +60,8 @@ Result<http::FileLock> ModelStore::lock(PullProgress& progress) const {
 
 fs::path ModelStore::manifest_path(const std::string& source) const {
   std::string readable;
-  for (const char c : source.substr(0, 80)) {
+  // Of an address without its query, where secrets are.
+  for (const char c : http::shown_url(source).substr(0, 80)) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                        c == '.' || c == '_' || c == '=';
     readable += plain ? c : '-';

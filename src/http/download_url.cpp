@@ -76,6 +76,7 @@ std::string url_file_name(const std::string& url) {
   const std::string last = path.substr(path.rfind('/') + 1);
   int size = 0;
   char* decoded = curl_easy_unescape(nullptr, last.c_str(), static_cast<int>(last.size()), &size);
+  CHECK(decoded != nullptr, "no memory to decode an address");
   std::string name(decoded, static_cast<size_t>(size));
   curl_free(decoded);
   return name;

