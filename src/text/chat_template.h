@@ -43,8 +43,9 @@ class ChatTemplate {
   ~ChatTemplate();
 
   // context_json: an object with "messages" (and "add_generation_prompt", "tools", ...); bos_token
-  // and eos_token are added. A template's own raise_exception is an Error (kInvalidArgument) with
-  // its message. `now` is what a template that asks for the date (strftime_now) is told, in UTC.
+  // and eos_token are added if absent. A template's own raise_exception is an Error
+  // (kInvalidArgument) with its message. `now` is what a template that asks for the date
+  // (strftime_now) is told, in UTC.
   Result<RenderedChat> render(
       std::string_view context_json,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;

@@ -13,11 +13,13 @@
 mod arguments;
 mod guard;
 mod printf;
+mod python_case;
 mod python_filters;
 mod python_json;
 mod python_methods;
 mod python_text;
 mod source;
+mod source_tokens;
 mod strftime;
 mod template;
 mod time_limit;

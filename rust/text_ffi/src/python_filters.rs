@@ -9,8 +9,9 @@ use minijinja::{Environment, Error, State};
 
 use crate::arguments::{invalid, Arguments};
 use crate::printf::{format, modulo, parse_float, parse_int};
+use crate::python_case::capitalize;
 use crate::python_json::tojson;
-use crate::python_methods::{attribute, capitalize, centered, split_lines, strip};
+use crate::python_methods::{attribute, centered, split_lines, strip};
 use crate::python_text::{as_float, float_value, is_float, to_text};
 use crate::time_limit;
 

@@ -164,13 +164,13 @@ impl ChatTemplate {
             ("documents".into(), Value::from(())),
             ("add_generation_prompt".into(), Value::from(false)),
         ];
-        if let Json::Object(request) = context {
-            fields.extend(request.into_iter().map(|(k, v)| (k, to_value(v))));
-        }
-        // Last, and so stronger than fields of the same name in the request.
         for (name, text) in [("bos_token", &self.bos), ("eos_token", &self.eos)] {
             let value = text.as_ref().map_or(Value::UNDEFINED, Value::from);
             fields.push((name.to_string(), value));
+        }
+        // Later, and so stronger: what a context names, it means. (The API lets nobody name them.)
+        if let Json::Object(request) = context {
+            fields.extend(request.into_iter().map(|(k, v)| (k, to_value(v))));
         }
         let now = move |format: &str| {
             strftime(format, unix_seconds).map_err(|e| Error::new(ErrorKind::InvalidOperation, e))

@@ -153,8 +153,9 @@ fn generation_blocks_render_their_content() {
 }
 
 #[test]
-fn bos_and_eos_are_the_models_whatever_the_request_says() {
-    expect("{{ bos_token }}{{ eos_token }}", r#"{"bos_token":"x"}"#, "<s></s>");
+fn bos_and_eos_are_the_models_unless_the_context_has_others() {
+    expect("{{ bos_token }}{{ eos_token }}", "{}", "<s></s>");
+    expect("{{ bos_token }}{{ eos_token }}", r#"{"bos_token":"x"}"#, "x</s>");
     let none = ChatTemplate::compile("[{{ bos_token }}]", None, &[], None, None).unwrap();
     assert_eq!(none.render(b"{}", 0).unwrap().text, "[]");
 }
