@@ -88,17 +88,19 @@ void check(const Subject& subject, std::string_view text, const EncodeOptions& o
   CHECK(tokenizer.decode(ids, false) == text, "{} bytes do not come back", text.size());
 }
 
-}  // namespace
-}  // namespace pacer::text
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace pacer::text;
+void check_all(std::string_view text) {
   static const std::vector<Subject> subjects = make_subjects();
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
   for (const Subject& subject : subjects) {
     check(subject, text, {});
     check(subject, text, {.add_special = false, .parse_special = false});
     check(subject, text, {.add_special = false, .parse_special = true});
   }
+}
+
+}  // namespace
+}  // namespace pacer::text
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  pacer::text::check_all(std::string_view(reinterpret_cast<const char*>(data), size));
   return 0;
 }
