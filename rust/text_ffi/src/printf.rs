@@ -8,7 +8,8 @@ use minijinja::{Error, State};
 use crate::arguments::invalid;
 use crate::python_text::{as_float, is_float, to_repr, to_text};
 
-const WIDTH_MAX: usize = 1 << 16; // of one field, and digits after the point
+/// Of one field, and of the digits after the point. Rust's own formatter panics above 65,535.
+const WIDTH_MAX: usize = 4096;
 
 /// `a % b`.
 pub fn modulo(state: &State, left: &Value, right: &Value) -> Result<Value, Error> {

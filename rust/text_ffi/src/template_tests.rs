@@ -323,3 +323,23 @@ fn time_is_bounded_where_steps_are_dear() {
         assert_eq!(failure.status, Status::Limit, "{}", failure.message);
     }
 }
+
+#[test]
+fn a_field_of_a_format_is_bounded_in_width_and_digits() {
+    for (kind, digits) in [("f", 4098), ("e", 4102), ("g", 1), ("#g", 4097), ("d", 4096)] {
+        let (flag, kind) = kind.split_at(kind.len() - 1);
+        let size = |field: &str| format!("{{{{ ('%{field}' % 1.0)|length }}}}");
+        expect(&size(&format!("{flag}.4096{kind}")), "{}", &digits.to_string());
+        expect(&size(&format!("{flag}4096{kind}")), "{}", "4096");
+        for over in [".4097", "4097", ".65536", "-65536", ".99999999999999999999"] {
+            let failure = render(&size(&format!("{flag}{over}{kind}")), "{}").unwrap_err();
+            assert_eq!(failure.status, Status::Render, "{over}{kind}: {}", failure.message);
+            assert!(failure.message.contains("the limit is 4096"), "{}", failure.message);
+        }
+        let starred = format!("{{{{ '%{flag}.*{kind}' % (4097, 1.0) }}}}");
+        assert!(render(&starred, "{}").unwrap_err().message.contains("the limit is 4096"));
+    }
+    // The most digits that %g can ask for: four zeros after the point come on top.
+    expect("{{ ('%#.4096g' % 0.0001)|length }}", "{}", "4101");
+    expect("{{ ('%.4096f' % 1e308)|length }}", "{}", "4406");
+}
