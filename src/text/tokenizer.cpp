@@ -155,10 +155,8 @@ void Tokenizer::Impl::index_tokens() {
   bytes.reserve(count);
   for (TokenId id = 0; id < count; ++id) {
     bytes.push_back(bytes_of(vocabulary, id));
-    const bool is_special = is_special_kind(vocabulary.kinds[id]);
-    if (is_special || vocabulary.kinds[id] == TokenKind::kUserDefined) {
-      specials.add(vocabulary.tokens[id], id, is_special);
-    }
+    const TokenKind kind = vocabulary.kinds[id];
+    if (is_cut_out(kind)) specials.add(vocabulary.tokens[id], id, is_special_kind(kind));
   }
   // find() is mostly asked for control tokens, so they go before a normal token that reads the
   // same.

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/log.h"
 #include "text/pretokenizer.h"
 #include "text/utf8.h"
 
@@ -33,14 +34,17 @@ constexpr std::array kKinds = {TokenKind::kUnused,  TokenKind::kNormal,      Tok
 constexpr size_t kWordPieceSizeMax = 256;
 
 Result<std::vector<TokenKind>> read_kinds(const gguf::File& file, size_t token_count) {
-  const std::vector<uint64_t>* types = file.find_uints("tokenizer.ggml.token_type");
+  constexpr const char* kTypes = "tokenizer.ggml.token_type";
+  if (!file.metadata().contains(kTypes)) {
+    return std::vector<TokenKind>(token_count, TokenKind::kNormal);
+  }
+  const std::vector<uint64_t>* types = file.find_uints(kTypes);
   if (types == nullptr) {
-    return error(Code::kBadFile, "{}: 'tokenizer.ggml.token_type' is missing or no list of types",
-                 file.path());
+    return error(Code::kBadFile, "{}: '{}' is no list of types", file.path(), kTypes);
   }
   if (types->size() != token_count) {
-    return error(Code::kBadFile, "{}: 'tokenizer.ggml.token_type' has {} entries for {} tokens",
-                 file.path(), types->size(), token_count);
+    return error(Code::kBadFile, "{}: '{}' has {} entries for {} tokens", file.path(), kTypes,
+                 types->size(), token_count);
   }
   std::vector<TokenKind> kinds;
   kinds.reserve(types->size());
@@ -55,12 +59,16 @@ Result<std::vector<TokenKind>> read_kinds(const gguf::File& file, size_t token_c
   return kinds;
 }
 
-Status read_id(const gguf::File& file, const char* key, std::optional<TokenId>& id) {
+// One beyond the vocabulary is as good as none: converters write such ids, and llama.cpp takes the
+// file.
+Status read_id(const gguf::File& file, const char* key, size_t token_count,
+               std::optional<TokenId>& id) {
   ASSIGN_OR_RETURN(const auto value, file.find_uint(key));
   if (!value) return Ok{};
-  // Checked against the vocabulary later; here only that it fits.
-  if (*value >= kTokensMax) {
-    return error(Code::kBadFile, "{}: '{}' is {}, which is no token id", file.path(), key, *value);
+  if (*value >= token_count) {
+    log::warn("{}: '{}' is {}, but there are {} tokens; it is ignored", file.path(), key, *value,
+              token_count);
+    return Ok{};
   }
   id = static_cast<TokenId>(*value);
   return Ok{};
@@ -72,16 +80,11 @@ Status check_id(const char* name, std::optional<TokenId> id, size_t token_count)
                token_count);
 }
 
-bool is_special_text(TokenKind kind) {
-  return kind == TokenKind::kControl || kind == TokenKind::kUnknown ||
-         kind == TokenKind::kUserDefined;
-}
-
 Status check_special_texts(const Vocabulary& vocabulary) {
   size_t sum = 0;
   for (size_t id = 0; id < vocabulary.tokens.size(); ++id) {
     const std::string& text = vocabulary.tokens[id];
-    if (!is_special_text(vocabulary.kinds[id])) continue;
+    if (!is_cut_out(vocabulary.kinds[id])) continue;
     if (text.size() > kSpecialTextSizeMax) {
       return error(Code::kBadFile, "special token {} has {} bytes; the limit is {}", id,
                    text.size(), kSpecialTextSizeMax);
@@ -101,7 +104,7 @@ Status check_special_texts(const Vocabulary& vocabulary) {
 // A token that the file names, or `otherwise` where it does not and there is such a token.
 Status read_id_or(const gguf::File& file, const char* key, TokenId otherwise, size_t token_count,
                   std::optional<TokenId>& id) {
-  TRY(read_id(file, key, id));
+  TRY(read_id(file, key, token_count, id));
   if (!id && otherwise < token_count) id = otherwise;
   return Ok{};
 }
@@ -121,15 +124,27 @@ Status read_flag(const gguf::File& file, const char* key, bool& flag) {
 }
 
 Status read_byte_level(const gguf::File& file, Vocabulary& vocabulary) {
+  const size_t count = vocabulary.tokens.size();
   ASSIGN_OR_RETURN(const auto pre, file.find_string("tokenizer.ggml.pre"));
   vocabulary.pre = pre.value_or("default");  // files of before the key was thought of
   ASSIGN_OR_RETURN(vocabulary.merges, read_strings(file, "tokenizer.ggml.merges"));
-  TRY(read_id(file, "tokenizer.ggml.bos_token_id", vocabulary.bos));
-  TRY(read_id(file, "tokenizer.ggml.eos_token_id", vocabulary.eos));
-  TRY(read_id(file, "tokenizer.ggml.unknown_token_id", vocabulary.unknown));
+  TRY(read_id(file, "tokenizer.ggml.bos_token_id", count, vocabulary.bos));
+  TRY(read_id(file, "tokenizer.ggml.eos_token_id", count, vocabulary.eos));
+  TRY(read_id(file, "tokenizer.ggml.unknown_token_id", count, vocabulary.unknown));
   vocabulary.add_bos = vocabulary.bos && add_bos_by_default(vocabulary.pre);
   TRY(read_flag(file, "tokenizer.ggml.add_bos_token", vocabulary.add_bos));
   return read_flag(file, "tokenizer.ggml.add_eos_token", vocabulary.add_eos);
+}
+
+// Without scores all are equal, as in llama.cpp: then it is the leftmost pair that joins.
+Result<std::vector<float>> read_scores(const gguf::File& file, size_t token_count) {
+  constexpr const char* kScores = "tokenizer.ggml.scores";
+  if (!file.metadata().contains(kScores)) return std::vector<float>(token_count, 0.0f);
+  const auto* scores = file.find_floats(kScores);
+  if (scores == nullptr) {
+    return error(Code::kBadFile, "{}: '{}' is no list of floats", file.path(), kScores);
+  }
+  return std::vector<float>(scores->begin(), scores->end());
 }
 
 // Phi-3's special tokens take the white space after them, which no key of the file says.
@@ -142,13 +157,8 @@ bool is_phi3(const gguf::File& file) {
 }
 
 Status read_sentence_piece(const gguf::File& file, Vocabulary& vocabulary) {
-  constexpr const char* kScores = "tokenizer.ggml.scores";
   const size_t count = vocabulary.tokens.size();
-  if (const auto* scores = file.find_floats(kScores)) {
-    vocabulary.scores.assign(scores->begin(), scores->end());
-  } else {
-    return error(Code::kBadFile, "{}: '{}' is missing or no list of floats", file.path(), kScores);
-  }
+  ASSIGN_OR_RETURN(vocabulary.scores, read_scores(file, count));
   // Where the file does not say, the ids of SentencePiece's own defaults.
   TRY(read_id_or(file, "tokenizer.ggml.bos_token_id", 1, count, vocabulary.bos));
   TRY(read_id_or(file, "tokenizer.ggml.eos_token_id", 2, count, vocabulary.eos));
@@ -164,7 +174,7 @@ Status read_sentence_piece(const gguf::File& file, Vocabulary& vocabulary) {
 Status read_word_piece(const gguf::File& file, Vocabulary& vocabulary) {
   const size_t count = vocabulary.tokens.size();
   // Where the file does not say, the ids of BERT's own vocabulary.
-  TRY(read_id(file, "tokenizer.ggml.bos_token_id", vocabulary.bos));
+  TRY(read_id(file, "tokenizer.ggml.bos_token_id", count, vocabulary.bos));
   if (!vocabulary.bos) {
     TRY(read_id_or(file, "tokenizer.ggml.cls_token_id", 101, count, vocabulary.bos));
   }
@@ -234,8 +244,7 @@ Result<Vocabulary> read_vocabulary(const gguf::File& file) {
   if (!model) return vocabulary;  // refused by check_vocabulary; its lists differ
   ASSIGN_OR_RETURN(vocabulary.tokens, read_strings(file, "tokenizer.ggml.tokens"));
   ASSIGN_OR_RETURN(vocabulary.kinds, read_kinds(file, vocabulary.tokens.size()));
-  TRY(read_id(file, "tokenizer.ggml.eot_token_id", vocabulary.eot));
-  TRY(read_id(file, "tokenizer.ggml.padding_token_id", vocabulary.padding));
+  TRY(read_id(file, "tokenizer.ggml.eot_token_id", vocabulary.tokens.size(), vocabulary.eot));
   TRY((*model)->read(file, vocabulary));
   return vocabulary;
 }
@@ -255,7 +264,6 @@ Status check_vocabulary(const Vocabulary& vocabulary) {
   TRY(check_id("EOS", vocabulary.eos, count));
   TRY(check_id("EOT", vocabulary.eot, count));
   TRY(check_id("unknown", vocabulary.unknown, count));
-  TRY(check_id("padding", vocabulary.padding, count));
   if (vocabulary.add_bos && !vocabulary.bos) {
     return error(Code::kBadFile, "the tokenizer adds a BOS token but has none");
   }

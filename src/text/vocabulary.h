@@ -17,6 +17,10 @@ enum class TokenKind : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnu
 inline bool is_special_kind(TokenKind kind) {
   return kind == TokenKind::kControl || kind == TokenKind::kUnknown;
 }
+// Sought in a text as it is written, before what lies between is encoded.
+inline bool is_cut_out(TokenKind kind) {
+  return is_special_kind(kind) || kind == TokenKind::kUserDefined;
+}
 
 // Read from a GGUF, or written by hand in tests.
 struct Vocabulary {
@@ -27,7 +31,7 @@ struct Vocabulary {
   std::vector<TokenKind> kinds;     // same length
   std::vector<std::string> merges;  // gpt2: "left right", best first
   std::vector<float> scores;        // llama: same length, the largest is the best
-  std::optional<TokenId> bos, eos, eot, unknown, padding;
+  std::optional<TokenId> bos, eos, eot, unknown;
   bool add_bos = false;           // bert: [CLS]
   bool add_eos = false;           // bert: [SEP]
   bool add_space_prefix = false;  // llama: text that follows nothing or a special token

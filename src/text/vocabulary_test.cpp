@@ -123,10 +123,24 @@ TEST(VocabularyFromGguf, ScoresMustBeOneNumberForEachToken) {
   EXPECT_THAT(keys.refusal(), HasSubstr("5 tokens but 4 scores"));
   keys.scores = {0, 0, 0, std::numeric_limits<float>::quiet_NaN(), 0};
   EXPECT_THAT(keys.refusal(), HasSubstr("the score of token 3 is not a number"));
-  keys.more = [](gguf::GgufWriter&) {};
-  EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.scores' is missing"));
   keys.more = [](gguf::GgufWriter& w) { w.add_ints("tokenizer.ggml.scores", {0, 0, 0, 0, 0}); };
   EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.scores"));
+}
+
+TEST(VocabularyFromGguf, WithoutScoresTheLeftmostPairJoins) {
+  LlamaKeys keys;
+  keys.tokens = {"<unk>", "<s>", "</s>", "\u2581", "a", "b", "c", "ab", "bc"};
+  keys.types = {2, 3, 3, 1, 1, 1, 1, 1, 1};
+  const auto ids = [&keys](std::vector<float> scores) {
+    keys.more = [scores](gguf::GgufWriter& w) {
+      if (!scores.empty()) w.add_floats("tokenizer.ggml.scores", scores);
+    };
+    const auto tokenizer = keys.load();
+    EXPECT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+    return tokenizer.ok() ? (*tokenizer)->encode("abc") : std::vector<TokenId>{};
+  };
+  EXPECT_EQ(ids({}), (std::vector<TokenId>{1, 3, 7, 6}));
+  EXPECT_EQ(ids({0, 0, 0, 0, 0, 0, 0, -2, -1}), (std::vector<TokenId>{1, 3, 4, 8}));
 }
 
 TEST(VocabularyFromGguf, ASmallWordPieceVocabularyLacksBertsDefaults) {
@@ -154,7 +168,8 @@ TEST(VocabularyFromGguf, WhatIsMissingOrWrongIsNamed) {
   EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.tokens' is missing"));
   keys = {};
   keys.types = {};
-  EXPECT_THAT(keys.refusal(), HasSubstr("'tokenizer.ggml.token_type' is missing"));
+  keys.more = [](gguf::GgufWriter& w) { w.add_strings("tokenizer.ggml.token_type", {"1"}); };
+  EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.token_type"));
   keys = {};
   keys.types.pop_back();
   EXPECT_THAT(keys.refusal(), HasSubstr("has 257 entries for 258 tokens"));
@@ -166,14 +181,48 @@ TEST(VocabularyFromGguf, WhatIsMissingOrWrongIsNamed) {
   EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer model 'rwkv' is unknown"));
 }
 
-TEST(VocabularyFromGguf, IdsThatDoNotExistAreRefused) {
+TEST(VocabularyFromGguf, WithoutTypesAllTokensAreNormal) {
   Keys keys;
-  keys.more = [](gguf::GgufWriter& w) { w.add_u32("tokenizer.ggml.eos_token_id", 258); };
-  EXPECT_THAT(keys.refusal(), HasSubstr("EOS token id is 258"));
-  keys.more = [](gguf::GgufWriter& w) { w.add_u64("tokenizer.ggml.eos_token_id", 1ull << 32); };
-  EXPECT_THAT(keys.refusal(), HasSubstr("4294967296, which is no token id"));
+  keys.types = {};
+  keys.tokens.push_back("<s>");
+  const auto tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->kind(258), TokenKind::kNormal);
+  EXPECT_EQ((*tokenizer)->encode("<s>"), (std::vector<TokenId>{'<', 's', '>'}));
+  EXPECT_TRUE((*tokenizer)->is_special(kTestImEnd)) << "whatever the file says";
+}
+
+TEST(VocabularyFromGguf, IdsThatDoNotExistAreAsGoodAsAbsent) {
+  Keys keys;
+  keys.more = [](gguf::GgufWriter& w) {
+    w.add_u32("tokenizer.ggml.bos_token_id", 257);
+    w.add_u32("tokenizer.ggml.eos_token_id", 258);
+    w.add_u32("tokenizer.ggml.eot_token_id", 0xFFFFFFFF);
+    w.add_u64("tokenizer.ggml.unknown_token_id", 1ull << 32);
+  };
+  auto tokenizer = keys.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->bos(), 257u);
+  EXPECT_EQ((*tokenizer)->eos(), std::nullopt);
+  EXPECT_EQ((*tokenizer)->end_of_generation(), (std::vector<TokenId>{kTestImEnd}));
+
+  LlamaKeys llama;
+  const auto scores = llama.more;
+  llama.more = [&](gguf::GgufWriter& w) {
+    scores(w);
+    w.add_u32("tokenizer.ggml.bos_token_id", 5);
+  };
+  tokenizer = llama.load();
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  EXPECT_EQ((*tokenizer)->bos(), 1u) << "the default";
+
   keys.more = [](gguf::GgufWriter& w) { w.add_string("tokenizer.ggml.eos_token_id", "2"); };
   EXPECT_THAT(keys.refusal(), HasSubstr("tokenizer.ggml.eos_token_id"));
+  keys.more = [](gguf::GgufWriter& w) {
+    w.add_u32("tokenizer.ggml.bos_token_id", 258);
+    w.add_bool("tokenizer.ggml.add_bos_token", true);
+  };
+  EXPECT_THAT(keys.refusal(), HasSubstr("adds a BOS token but has none"));
 }
 
 }  // namespace
