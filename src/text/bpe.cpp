@@ -2,12 +2,15 @@
 
 #include <bit>
 
+#include "base/check.h"
 #include "base/rng.h"  // mix64
 
 namespace pacer::text {
 namespace {
 
-constexpr TokenId kNoToken = UINT32_MAX;  // no vocabulary is that large
+// No vocabulary and no list of merges is that large (vocabulary.cpp).
+constexpr TokenId kNoToken = UINT32_MAX;
+constexpr TokenId kFirstStandIn = 1u << 31;
 
 }  // namespace
 
@@ -34,6 +37,20 @@ Joined<TokenId> MergeTable::find(TokenId left, TokenId right) const {
   }
 }
 
+TokenId Bpe::add_stand_in(std::span<const TokenId> parts) {
+  const TokenId id = kFirstStandIn + static_cast<TokenId>(part_ends_.size());
+  CHECK(id >= kFirstStandIn && id < kNoToken, "{} stand-ins are too many", part_ends_.size());
+  parts_.insert(parts_.end(), parts.begin(), parts.end());
+  part_ends_.push_back(parts_.size());
+  return id;
+}
+
+void Bpe::append_stand_in(TokenId id, std::vector<TokenId>& out) const {
+  const size_t index = id - kFirstStandIn;
+  const size_t begin = index == 0 ? 0 : part_ends_[index - 1];
+  for (size_t i = begin; i < part_ends_[index]; ++i) out.push_back(parts_[i]);
+}
+
 void Bpe::encode(std::string_view piece, std::vector<TokenId>& out,
                  std::vector<TokenId>& scratch) const {
   scratch.clear();
@@ -42,7 +59,11 @@ void Bpe::encode(std::string_view piece, std::vector<TokenId>& out,
   }
   merge_symbols(scratch, [&](TokenId left, TokenId right) { return merges_.find(left, right); });
   for (const TokenId id : scratch) {
-    if (id != kNoToken) out.push_back(id);
+    if (id < kFirstStandIn) {
+      out.push_back(id);
+    } else if (id != kNoToken) {
+      append_stand_in(id, out);
+    }
   }
 }
 

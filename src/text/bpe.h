@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -47,14 +48,21 @@ class Bpe {
     merges_.add(left, right, merge);
   }
 
+  // A text that merges and is merged, but is no token: in the end it comes out as `parts`.
+  TokenId add_stand_in(std::span<const TokenId> parts);
+
   // Appends the tokens of `piece`. A byte that has no token is left out in the end; nothing merges
   // across it. Real vocabularies lack only bytes that UTF-8 never has or that no training text had.
   void encode(std::string_view piece, std::vector<TokenId>& out,
               std::vector<TokenId>& scratch) const;
 
  private:
+  void append_stand_in(TokenId id, std::vector<TokenId>& out) const;
+
   std::array<std::optional<TokenId>, 256> byte_tokens_;
   MergeTable merges_;
+  std::vector<TokenId> parts_;     // of all stand-ins, back to back
+  std::vector<size_t> part_ends_;  // by stand-in
 };
 
 }  // namespace pacer::text

@@ -1,6 +1,5 @@
 #include "text/byte_level.h"
 
-#include <array>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -23,6 +22,64 @@ std::optional<std::pair<std::string_view, std::string_view>> sides_of(std::strin
   if (space == std::string_view::npos || space == 0 || space + 1 == merge.size()) return {};
   if (merge.find(' ', space + 1) != std::string_view::npos) return {};
   return std::pair{merge.substr(0, space), merge.substr(space + 1)};
+}
+
+// The texts that merges speak of, as symbols of a Bpe: tokens, and where the vocabulary has none
+// (pruned ones, and those with a merge that names no token) stand-ins, which end as the tokens of
+// their bytes. llama.cpp does so too, but loses bytes that its alphabet does not spell as ASCII.
+class MergeTexts {
+ public:
+  // Tells `bpe` the tokens of single bytes.
+  MergeTexts(const Vocabulary& vocabulary, Bpe& bpe);
+
+  // Nothing for a control token: text cannot be merged into one.
+  std::optional<TokenId> symbol_of(std::string_view text);
+
+ private:
+  TokenId add_stand_in(std::string_view text);
+
+  Bpe& bpe_;
+  std::unordered_map<std::string_view, TokenId> tokens_;  // by stored text, without control tokens
+  std::unordered_set<std::string_view> control_texts_;
+  std::unordered_map<std::string, TokenId> stand_ins_;
+};
+
+MergeTexts::MergeTexts(const Vocabulary& vocabulary, Bpe& bpe) : bpe_(bpe) {
+  tokens_.reserve(vocabulary.tokens.size());
+  for (TokenId id = 0; id < vocabulary.tokens.size(); ++id) {
+    if (is_special_kind(vocabulary.kinds[id])) {
+      control_texts_.insert(vocabulary.tokens[id]);
+    } else {
+      tokens_.try_emplace(vocabulary.tokens[id], id);
+    }
+  }
+  for (unsigned value = 0; value < 256; ++value) {
+    const auto byte = static_cast<uint8_t>(value);
+    const auto entry = tokens_.find(alphabet_character(byte));
+    if (entry != tokens_.end()) bpe_.add_byte(byte, entry->second);
+  }
+}
+
+std::optional<TokenId> MergeTexts::symbol_of(std::string_view text) {
+  if (const auto entry = tokens_.find(text); entry != tokens_.end()) return entry->second;
+  if (control_texts_.contains(text)) return std::nullopt;
+  const auto [entry, added] = stand_ins_.try_emplace(std::string(text));
+  if (added) entry->second = add_stand_in(text);
+  return entry->second;
+}
+
+TokenId MergeTexts::add_stand_in(std::string_view text) {
+  const std::string bytes = bytes_of_token_text(text);
+  std::vector<TokenId> parts;
+  for (const char byte : bytes) {
+    const auto entry = tokens_.find(alphabet_character(static_cast<uint8_t>(byte)));
+    if (entry != tokens_.end()) parts.push_back(entry->second);
+  }
+  const TokenId id = bpe_.add_stand_in(parts);
+  // A byte without a token still merges into longer texts that are one.
+  const auto first = static_cast<uint8_t>(bytes[0]);
+  if (bytes.size() == 1 && alphabet_character(first) == text) bpe_.add_byte(first, id);
+  return id;
 }
 
 class ByteLevelEncoder final : public TextEncoder {
@@ -50,22 +107,7 @@ class ByteLevelEncoder final : public TextEncoder {
 };
 
 Status ByteLevelEncoder::add_merges(const Vocabulary& vocabulary) {
-  // By stored text. Control tokens are not in it: text cannot be merged into one.
-  std::unordered_map<std::string_view, TokenId> by_text;
-  std::unordered_set<std::string_view> control_texts;
-  by_text.reserve(vocabulary.tokens.size());
-  for (TokenId id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (is_special_kind(vocabulary.kinds[id])) {
-      control_texts.insert(vocabulary.tokens[id]);
-    } else {
-      by_text.try_emplace(vocabulary.tokens[id], id);
-    }
-  }
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    const auto entry = by_text.find(alphabet_character(static_cast<uint8_t>(byte)));
-    if (entry != by_text.end()) bpe_.add_byte(static_cast<uint8_t>(byte), entry->second);
-  }
-  std::string joined;
+  MergeTexts texts(vocabulary, bpe_);
   for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     const std::string& merge = vocabulary.merges[rank];
     const auto sides = sides_of(merge);
@@ -73,21 +115,12 @@ Status ByteLevelEncoder::add_merges(const Vocabulary& vocabulary) {
       return error(Code::kBadFile, "merge {} is '{}', which is not two texts with a space between",
                    rank, merge.substr(0, 64));
     }
-    joined.assign(sides->first).append(sides->second);
-    std::array<TokenId, 3> ids{};
-    bool has_control = false;
-    const std::array<std::string_view, 3> texts = {sides->first, sides->second, joined};
-    for (size_t i = 0; i < texts.size(); ++i) {
-      if (const auto entry = by_text.find(texts[i]); entry != by_text.end()) {
-        ids[i] = entry->second;
-      } else if (control_texts.contains(texts[i])) {
-        has_control = true;
-      } else {
-        return error(Code::kBadFile, "merge {} ('{}') needs '{}', which is not in the vocabulary",
-                     rank, merge.substr(0, 64), texts[i].substr(0, 64));
-      }
+    const auto left = texts.symbol_of(sides->first);
+    const auto right = texts.symbol_of(sides->second);
+    const auto joined = texts.symbol_of(std::string(sides->first).append(sides->second));
+    if (left && right && joined) {
+      bpe_.add_merge(*left, *right, {static_cast<uint32_t>(rank), *joined});
     }
-    if (!has_control) bpe_.add_merge(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]});
   }
   return Ok{};
 }

@@ -1,6 +1,9 @@
 // Byte-level BPE ("gpt2"): the pre-tokenizer cuts text into pieces, and each piece's bytes are
 // merged.
 //
+// A merge whose text is no token merges all the same, and what is left of it in the end is written
+// as the tokens of its bytes.
+//
 // Ill-formed UTF-8 is read as llama.cpp reads it, so that ids are equal: each byte that begins no
 // character is U+FFFD. Such text therefore does not come back from its ids; all other text does.
 #pragma once

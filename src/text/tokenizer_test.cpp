@@ -264,16 +264,41 @@ TEST(Vocabulary, LengthsAndIdsMustFit) {
   EXPECT_THAT(b.refusal(), HasSubstr("adds a BOS token but has none"));
 }
 
-TEST(Vocabulary, MergesMustBeTwoTextsThatMakeAToken) {
+TEST(Vocabulary, MergesMustBeTwoTexts) {
   for (const char* merge : {"", " ", "ab", "a ", " b", "a  b", "a b c"}) {
     Builder b;
     b.add("ab");
     b.vocabulary.merges = {merge};
     EXPECT_THAT(b.refusal(), HasSubstr("which is not two texts with a space between")) << merge;
   }
+}
+
+TEST(Tokenizer, AMergeThatMakesNoTokenEndsAsTheTokensOfItsBytes) {
   Builder b;
-  b.vocabulary.merges = {"a b"};
-  EXPECT_EQ(b.refusal(), "merge 0 ('a b') needs 'ab', which is not in the vocabulary");
+  b.vocabulary.merges = {"a b", "b c", "ab d", "\u0120 \u00c3", "#version: 0.2"};
+  const TokenId bc = b.add("bc");
+  const TokenId abd = b.add("abd");
+  const auto tokenizer = b.build();
+  EXPECT_EQ(tokenizer->encode("ab"), (Ids{'a', 'b'}));
+  EXPECT_EQ(tokenizer->encode("abd"), (Ids{abd})) << "it merges on";
+  EXPECT_EQ(tokenizer->encode("abc"), (Ids{'a', 'b', 'c'})) << "the earlier merge went first";
+  EXPECT_EQ(tokenizer->encode("bc"), (Ids{bc}));
+  EXPECT_EQ(tokenizer->encode(" \u00e9"), (Ids{' ', 0xC3, 0xA9})) << "no byte is lost";
+  std::string many;
+  for (int i = 0; i < 50; ++i) many += "ab";
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(many), false), many) << "long pieces too";
+}
+
+TEST(Tokenizer, AByteWithoutATokenMergesIntoLongerTexts) {
+  Builder b;
+  b.vocabulary.tokens['c'] = "gone";
+  EXPECT_EQ(b.build()->encode("abcb"), (Ids{'a', 'b', 'b'})) << "without a merge it is left out";
+  b.vocabulary.merges = {"c b", "a b"};
+  const TokenId cb = b.add("cb");
+  const TokenId ab = b.add("ab");
+  const auto tokenizer = b.build();
+  EXPECT_EQ(tokenizer->encode("abcb"), (Ids{ab, cb}));
+  EXPECT_EQ(tokenizer->encode("acab"), (Ids{'a', ab}));
 }
 
 TEST(Vocabulary, SpecialTextsAreBoundedAndUtf8) {

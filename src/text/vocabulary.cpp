@@ -20,6 +20,8 @@ namespace {
 // Twenty times the largest vocabularies in use. Ids then fit 32 bits with room, and a padded file
 // stays loadable.
 constexpr size_t kTokensMax = 1 << 22;
+// Some vocabularies have several merges for a token.
+constexpr size_t kMergesMax = 1 << 24;
 // Bounds on what the trees over special tokens cost. Real ones: about 30 bytes each, 80 kB
 // together.
 constexpr size_t kSpecialTextSizeMax = 512;
@@ -188,6 +190,12 @@ Status read_word_piece(const gguf::File& file, Vocabulary& vocabulary) {
   return read_flag(file, "tokenizer.ggml.normalizer.strip_accents", vocabulary.strip_accents);
 }
 
+Status check_merge_count(const Vocabulary& vocabulary) {
+  if (vocabulary.merges.size() <= kMergesMax) return Ok{};
+  return error(Code::kBadFile, "the vocabulary has {} merges; the limit is {}",
+               vocabulary.merges.size(), kMergesMax);
+}
+
 Status check_scores(const Vocabulary& vocabulary) {
   if (vocabulary.scores.size() != vocabulary.tokens.size()) {
     return error(Code::kBadFile, "the vocabulary has {} tokens but {} scores",
@@ -220,7 +228,7 @@ struct Model {
 };
 
 constexpr std::array kModels = {
-    Model{"gpt2", read_byte_level, [](const Vocabulary&) { return Status(Ok{}); }},
+    Model{"gpt2", read_byte_level, check_merge_count},
     Model{"llama", read_sentence_piece, check_scores},
     Model{"bert", read_word_piece, check_word_pieces},
 };
