@@ -14,6 +14,7 @@
 #include "gguf/file.h"
 #include "kernels/kernel_table.h"
 #include "kernels/machine_peaks.h"
+#include "model/model.h"
 #include "model/registry.h"
 #include "sys/cpu_features.h"
 #include "sys/memory.h"
@@ -88,6 +89,19 @@ void print_formats(const gguf::File& file) {
   }
 }
 
+void print_servable(const model::ModelConfig& config) {
+  const uint64_t kv_token_bytes =
+      uint64_t{2} * config.layers * config.kv_values() * sizeof(uint16_t);
+  const std::string experts =
+      config.experts == 0 ? ""
+                          : fmt::format(", {} of {} experts", config.experts_used, config.experts);
+  fmt::print(
+      "\nservable: {} layers, {} heads sharing {} key-value heads of {}{}, {} of KV cache a "
+      "token\n",
+      config.layers, config.heads, config.kv_heads, config.head_dim, experts,
+      human_bytes(kv_token_bytes));
+}
+
 Status inspect_file(const InspectFlags& flags) {
   ASSIGN_OR_RETURN(const std::string path, resolve_model(flags.path));
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(path));
@@ -100,20 +114,14 @@ Status inspect_file(const InspectFlags& flags) {
   print_formats(file);
   if (flags.tensors) print_tensors(file);
 
-  const auto architecture = model::find_architecture(file);
-  if (!architecture) {
-    fmt::print("\nnot servable: {}\n", architecture.error().message);
-  } else if (const auto config = (*architecture)->read_config(file, 0); !config) {
-    fmt::print("\nnot servable: {}\n", config.error().message);
-  } else {
-    const uint64_t kv_token_bytes =
-        uint64_t{2} * config->layers * config->kv_values() * sizeof(uint16_t);
-    fmt::print(
-        "\nservable: {} layers, {} heads sharing {} key-value heads of {}, {} of KV cache a "
-        "token\n",
-        config->layers, config->heads, config->kv_heads, config->head_dim,
-        human_bytes(kv_token_bytes));
+  ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::choose_kernels());
+  if (const Status servable = model::Model::check(file, *kernels); !servable) {
+    fmt::print("\nnot servable: {}\n", servable.error().message);
+    return Ok{};
   }
+  ASSIGN_OR_RETURN(const model::Architecture* architecture, model::find_architecture(file));
+  ASSIGN_OR_RETURN(const model::ModelConfig config, architecture->read_config(file, 0));
+  print_servable(config);
   return Ok{};
 }
 

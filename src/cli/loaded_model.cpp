@@ -52,20 +52,20 @@ Result<uint32_t> context_length(std::optional<uint32_t> asked, uint32_t trained,
 Status load_weights(const ModelOptions& options, const gguf::File& file, LoadedModel& loaded) {
   const model::BatchLimits limits{
       .tokens = options.step_tokens_max,
-      .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max),
-      .context = options.max_model_len.value_or(0)};
+      .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
   ASSIGN_OR_RETURN(loaded.model, model::Model::load(file, *loaded.kernels, *loaded.pool, limits));
   return Ok{};
 }
 
-Status start_engine(const ModelOptions& options, std::unique_ptr<sched::Policy> policy,
-                    LoadedModel& loaded) {
+Status start_engine(const ModelOptions& options, const gguf::File& file,
+                    std::unique_ptr<sched::Policy> policy, LoadedModel& loaded) {
   ASSIGN_OR_RETURN(const uint64_t budget, kv_budget(options.kv_cache_bytes));
   ASSIGN_OR_RETURN(const uint32_t blocks,
                    runner::kv_blocks_for_budget(loaded.model->kv_shape(), budget));
   ASSIGN_OR_RETURN(const uint32_t context,
                    context_length(options.max_model_len, loaded.model->config().context_length,
                                   blocks * kv::kBlockTokens));
+  TRY(loaded.model->set_context(file, context));
   ASSIGN_OR_RETURN(loaded.executor,
                    runner::ModelExecutor::create(*loaded.model, *loaded.pool, blocks,
                                                  loaded.tokenizer->vocabulary_size()));
@@ -124,7 +124,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   log::info("{}: {} of weights, {} kernels on {} threads, loaded in {:.2f} s", loaded->name,
             human_bytes(loaded->model->weight_bytes()), loaded->kernels->name,
             loaded->pool->thread_count(), seconds(loaded->clock.now() - start));
-  TRY(start_engine(options, std::move(policy), *loaded));
+  TRY(start_engine(options, file, std::move(policy), *loaded));
   return loaded;
 }
 

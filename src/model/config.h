@@ -16,6 +16,7 @@ struct RopeConfig {
   kernels::RopePairing pairing = kernels::RopePairing::kAdjacent;
   std::vector<float> frequencies;  // [dims / 2]
   float magnitude = 1.0f;
+  std::vector<std::string> tensors;  // that the frequencies came from
 };
 
 // What may differ from one layer to the next.

@@ -16,8 +16,8 @@ class Decoder final : public Network {
     tied_ = !loader.has("output.weight");
     if (!tied_)
       TRY(loader.claim_matrix("output.weight", config.vocabulary, config.d_model, &output_));
-    for (const char* factors : {kRopeFactors, kRopeFactorsShort, kRopeFactorsLong}) {
-      loader.mark_used(factors);
+    for (const RopeConfig& rope : config.ropes) {
+      for (const std::string& name : rope.tensors) loader.mark_used(name);
     }
     layers_.resize(config.layers);
     for (uint32_t i = 0; i < config.layers; ++i) {
@@ -44,7 +44,8 @@ class Decoder final : public Network {
       attend(ctx, batch, i);
       take_rows(ctx, rows, w.attended.get(), ctx.config.q_values(), {&attention.out});
       multiply(ctx, rows, {{&attention.out, w.y.get()}});
-      pending = {.add = w.y.get(), .post_norm = layer.attention_post_norm};
+      pending = {
+          .add = w.y.get(), .bias = attention.out_bias, .post_norm = layer.attention_post_norm};
       run_mlp(ctx, rows, pending, layer);
       pending = {.add = w.y.get(), .post_norm = layer.mlp_post_norm};
     }
@@ -107,6 +108,8 @@ Status bind_attention(const ModelConfig& config, WeightLoader& loader, const std
   TRY(loader.claim_vector_if_present(prefix + "attn_q.bias", q, &attention.q_bias));
   TRY(loader.claim_vector_if_present(prefix + "attn_k.bias", kv, &attention.k_bias));
   TRY(loader.claim_vector_if_present(prefix + "attn_v.bias", kv, &attention.v_bias));
+  TRY(loader.claim_vector_if_present(prefix + "attn_output.bias", config.d_model,
+                                     &attention.out_bias));
   if (config.qk_norm == QkNorm::kNone) return Ok{};
   const bool per_head = config.qk_norm == QkNorm::kHead;
   TRY(loader.claim_vector(prefix + "attn_q_norm.weight", per_head ? config.head_dim : q,

@@ -11,7 +11,6 @@
 // Null pointers are parts that an architecture does not have.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,7 +49,7 @@ Result<std::unique_ptr<Network>> bind_decoder(const ModelConfig& config, WeightL
 // Parts that most architectures name alike.
 Status bind_norm(const ModelConfig& config, WeightLoader& loader, const std::string& name,
                  const float** norm);
-// attn_q, attn_k, attn_v (with .bias where the file has them), attn_output; attn_q_norm,
+// attn_q, attn_k, attn_v, attn_output (with .bias where the file has them); attn_q_norm,
 // attn_k_norm as config.qk_norm says.
 Status bind_attention(const ModelConfig& config, WeightLoader& loader, const std::string& prefix,
                       Attention& attention);

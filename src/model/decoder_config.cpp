@@ -1,6 +1,7 @@
 #include "model/decoder_config.h"
 
 #include <cmath>
+#include <optional>
 
 #include "model/registry.h"
 #include "model/rope.h"
@@ -52,6 +53,17 @@ Status refuse_unsupported(const gguf::File& file, const DecoderDefaults& default
       return error(Code::kUnsupported, "{}: {}{} is {}; only {} is supported", file.path(), prefix,
                    neutral.key, *value, neutral.value);
     }
+  }
+  ASSIGN_OR_RETURN(const auto causal, file.find_bool(prefix + "attention.causal"));
+  if (!causal.value_or(true)) {
+    return error(Code::kUnsupported,
+                 "{}: {}attention.causal is false; only causal attention is supported", file.path(),
+                 prefix);
+  }
+  const std::string pattern = prefix + "attention.sliding_window_pattern";
+  if (file.metadata().contains(pattern) && !defaults.has_window_pattern) {
+    return error(Code::kUnsupported, "{}: {} is not supported for this architecture", file.path(),
+                 pattern);
   }
   return Ok{};
 }

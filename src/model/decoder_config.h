@@ -18,8 +18,9 @@ struct DecoderDefaults {
   std::string_view name;  // general.architecture, the prefix of its keys
   kernels::RopePairing pairing = kernels::RopePairing::kHalves;
   float rope_base = 10000.0f;
-  bool has_window = false;   // <name>.attention.sliding_window means something here
-  bool has_experts = false;  // a file may be a mixture of experts
+  bool has_window = false;          // <name>.attention.sliding_window means something here
+  bool has_window_pattern = false;  // ..., and <name>.attention.sliding_window_pattern too
+  bool has_experts = false;         // a file may be a mixture of experts
 };
 
 // Sizes, norms, rotary positions (one set for all layers), experts, and a window in every layer

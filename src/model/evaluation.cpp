@@ -36,14 +36,16 @@ Result<std::unique_ptr<Evaluator>> Evaluator::create(const gguf::File& file,
                                                      const kernels::KernelTable& kernels,
                                                      sys::ThreadPool& pool,
                                                      uint32_t window_tokens) {
-  ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                   Model::load(file, kernels, pool,
-                               {.tokens = kChunk, .logit_rows = kChunk, .context = window_tokens}));
-  if (window_tokens > model->config().context_length) {
+  ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(file));
+  ASSIGN_OR_RETURN(const ModelConfig config, architecture->read_config(file, window_tokens));
+  if (window_tokens > config.context_length) {
     return error(Code::kInvalidArgument,
-                 "windows of {} tokens are beyond the {} that the model was trained for",
-                 window_tokens, model->config().context_length);
+                 "{}: windows of {} tokens are beyond the {} that the model was trained for",
+                 file.path(), window_tokens, config.context_length);
   }
+  ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
+                   Model::load(file, kernels, pool, {.tokens = kChunk, .logit_rows = kChunk}));
+  TRY(model->set_context(file, window_tokens));
   const size_t bytes = block_count(window_tokens) * model->kv_shape().block_bytes();
   ASSIGN_OR_RETURN(sys::HugeBuffer memory, sys::HugeBuffer::allocate(bytes, "the KV cache"));
   return std::unique_ptr<Evaluator>(

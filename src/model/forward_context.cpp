@@ -110,7 +110,9 @@ MixtureWork::MixtureWork(const ModelConfig& config, uint32_t tokens)
       slot(size_t{tokens} * config.experts_used),
       first(config.experts + 1),
       next(config.experts),
-      answers(size_t{tokens} * config.experts_used * config.d_model) {}
+      answers(size_t{tokens} * config.experts_used * config.d_model) {
+  products.reserve(2 * size_t{config.experts});
+}
 
 namespace {
 

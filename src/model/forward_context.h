@@ -8,6 +8,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <vector>
 
 #include "kernels/kernel_table.h"
 #include "kv/storage.h"
@@ -20,7 +21,6 @@ namespace pacer::model {
 struct BatchLimits {
   uint32_t tokens = 0;      // of one forward pass
   uint32_t logit_rows = 0;  // of those, rows that need logits
-  uint32_t context = 0;     // of one sequence; 0: what the model was trained for
 };
 
 // Uninitialised memory on a cache-line boundary.
@@ -83,18 +83,27 @@ class ActivationBuffer {
   Plane first_, second_;
 };
 
+// out [rows][matrix.rows] = rows [first_row, first_row + rows) of the activations * matrix^T
+struct Product {
+  const Linear* matrix;
+  float* out;
+  uint32_t first_row = 0;  // multiply() takes all rows
+  uint32_t rows = 0;
+};
+
 // What a mixture of experts needs beside; S = tokens * experts_used slots.
 struct MixtureWork {
   MixtureWork(const ModelConfig& config, uint32_t tokens);
 
-  ActivationBuffer activations;  // [S][d_model], then [S][d_ff_expert]
-  Scratch<float> router;         // [T][experts]: logits
-  Scratch<uint32_t> chosen;      // [T][experts_used]: experts, best first
-  Scratch<float> weights;        // [T][experts_used]
-  Scratch<uint32_t> slot;        // [T][experts_used]
-  Scratch<uint32_t> first;       // [experts + 1]: first slot of each expert
-  Scratch<uint32_t> next;        // [experts]
-  Scratch<float> answers;        // [S][d_model]
+  ActivationBuffer activations;   // [S][d_model], then [S][d_ff_expert]
+  Scratch<float> router;          // [T][experts]: logits
+  Scratch<uint32_t> chosen;       // [T][experts_used]: experts, best first
+  Scratch<float> weights;         // [T][experts_used]
+  Scratch<uint32_t> slot;         // [T][experts_used]
+  Scratch<uint32_t> first;        // [experts + 1]: first slot of each expert
+  Scratch<uint32_t> next;         // [experts]
+  Scratch<float> answers;         // [S][d_model]
+  std::vector<Product> products;  // room for two of each expert
 };
 
 // Where layers put what they compute; T = limits.tokens.

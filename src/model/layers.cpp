@@ -65,6 +65,7 @@ void add_and_norm_row(ForwardContext& ctx, uint32_t row, const Residual& residua
   float* x = ctx.work.x.get() + size_t{row} * n;
   if (residual.add != nullptr) {
     float* add = residual.add + size_t{row} * n;
+    if (residual.bias != nullptr) ctx.kernels.add(add, residual.bias, n, add);
     if (residual.post_norm != nullptr) {
       ctx.kernels.rms_norm(add, residual.post_norm, epsilon, n, add);
     }

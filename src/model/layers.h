@@ -40,6 +40,7 @@ using Consumers = std::initializer_list<const Linear*>;
 // What a block adds to x: y, or its norm.
 struct Residual {
   float* add = nullptr;              // [T][d_model]; null: nothing
+  const float* bias = nullptr;       // [d_model], added to it first; null: none
   const float* post_norm = nullptr;  // its RMS norm first, with this weight
 };
 
@@ -61,12 +62,6 @@ void gate_into(ForwardContext& ctx, uint32_t rows, uint32_t columns, ActivationB
                std::span<const Linear* const> consumers);
 
 // out [rows][matrix.rows] = activations * matrix^T, for several matrices in one pass.
-struct Product {
-  const Linear* matrix;
-  float* out;
-  uint32_t first_row = 0;  // of the activations; multiply() takes all
-  uint32_t rows = 0;
-};
 void multiply(ForwardContext& ctx, uint32_t rows, std::initializer_list<Product> products);
 // Each product with its own rows.
 void multiply_all(ForwardContext& ctx, const ActivationBuffer& activations,
@@ -77,7 +72,7 @@ struct Attention {
   Linear q;     // [heads * head_dim][d_model]
   Linear k, v;  // [kv_heads * head_dim][d_model]
   Linear out;   // [d_model][heads * head_dim]
-  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr;
+  const float *q_bias = nullptr, *k_bias = nullptr, *v_bias = nullptr, *out_bias = nullptr;
   const float *q_norm = nullptr, *k_norm = nullptr;  // as config.qk_norm says
 };
 

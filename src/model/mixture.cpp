@@ -9,17 +9,22 @@ namespace pacer::model {
 
 namespace {
 
-// Older files have a tensor for each expert instead of a stack.
+// A stack of all experts, or, in older files, a tensor for each. Where there is neither, the stack
+// is reported as missing.
 Status bind_experts(const ModelConfig& config, WeightLoader& loader, const std::string& name,
                     uint32_t rows, uint32_t columns, std::vector<Linear>& experts) {
-  if (loader.has(name + "_exps.weight")) {
-    return loader.claim_stack(name + "_exps.weight", rows, columns, config.experts, &experts);
+  const std::string stack = name + "_exps.weight";
+  if (loader.has(stack) || !loader.has(name + ".0.weight")) {
+    return loader.claim_stack(stack, rows, columns, config.experts, &experts);
   }
-  if (!loader.has(name + ".0.weight"))
-    return loader.claim_stack(name + "_exps.weight", rows, columns, config.experts, &experts);
   experts.resize(config.experts);
   for (uint32_t i = 0; i < config.experts; ++i) {
-    TRY(loader.claim_matrix(fmt::format("{}.{}.weight", name, i), rows, columns, &experts[i]));
+    const std::string one = fmt::format("{}.{}.weight", name, i);
+    TRY(loader.claim_matrix(one, rows, columns, &experts[i]));
+    // Activations are prepared once for all experts.
+    if (experts[i].format != experts[0].format) {
+      return error(Code::kUnsupported, "tensor '{}' is of another type than expert 0's", one);
+    }
   }
   return Ok{};
 }
@@ -107,7 +112,8 @@ void run_mixture(ForwardContext& ctx, uint32_t rows, const Mixture& mixture) {
       work.activations.finish_row(ctx.kernels, slot);
     }
   });
-  std::vector<Product> products;
+  std::vector<Product>& products = work.products;
+  products.clear();
   list_products(work, mixture.gate, w.gate.get(), products);
   list_products(work, mixture.up, w.up.get(), products);
   multiply_all(ctx, work.activations, products);

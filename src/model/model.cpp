@@ -18,7 +18,7 @@ Result<std::unique_ptr<Model>> Model::load(const gguf::File& file,
                                            const kernels::KernelTable& kernels,
                                            sys::ThreadPool& pool, BatchLimits limits) {
   ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(file));
-  ASSIGN_OR_RETURN(ModelConfig config, architecture->read_config(file, limits.context));
+  ASSIGN_OR_RETURN(ModelConfig config, architecture->read_config(file, 0));
   WeightLoader loader(file, kernels);
   ASSIGN_OR_RETURN(std::unique_ptr<Network> network, architecture->bind(config, loader));
   ASSIGN_OR_RETURN(sys::HugeBuffer weights, loader.finish(pool));
@@ -28,6 +28,21 @@ Result<std::unique_ptr<Model>> Model::load(const gguf::File& file,
   model->network_ = std::move(network);
   model->weights_ = std::move(weights);
   return model;
+}
+
+Status Model::check(const gguf::File& file, const kernels::KernelTable& kernels) {
+  ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(file));
+  ASSIGN_OR_RETURN(const ModelConfig config, architecture->read_config(file, 0));
+  WeightLoader loader(file, kernels);
+  TRY(architecture->bind(config, loader));
+  return loader.check_all_claimed();
+}
+
+Status Model::set_context(const gguf::File& file, uint32_t tokens) {
+  ASSIGN_OR_RETURN(const Architecture* architecture, find_architecture(file));
+  ASSIGN_OR_RETURN(ModelConfig config, architecture->read_config(file, tokens));
+  config_.ropes = std::move(config.ropes);
+  return Ok{};
 }
 
 kv::KvShape Model::kv_shape() const {

@@ -25,6 +25,13 @@ class Model {
                                              const kernels::KernelTable& kernels,
                                              sys::ThreadPool& pool, BatchLimits limits);
 
+  // Whether load() would take the file, at the cost of reading its directory.
+  static Status check(const gguf::File& file, const kernels::KernelTable& kernels);
+
+  // The longest sequence that will be run, where it is not what the model was trained for: rotary
+  // positions of some models depend on it. Before the first forward(); the file is the model's.
+  Status set_context(const gguf::File& file, uint32_t tokens);
+
   const ModelConfig& config() const { return config_; }
   const BatchLimits& limits() const { return limits_; }
   const kernels::KernelTable& kernels() const { return kernels_; }

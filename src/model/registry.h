@@ -1,8 +1,11 @@
-// Model architectures: each one file in arch/ and one line in registry.cpp.
+// Model architectures: each one file in arch/, its name in arch/architectures.h and in
+// registry.cpp.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/result.h"

@@ -12,6 +12,9 @@ namespace pacer::model {
 namespace {
 
 constexpr uint64_t kContextMax = 1 << 24;
+constexpr char kFactors[] = "rope_freqs.weight";
+constexpr char kFactorsShort[] = "rope_factors_short.weight";
+constexpr char kFactorsLong[] = "rope_factors_long.weight";
 
 // The dimension (as a pair index) that turns `rotations` times within the original context.
 double pair_of_rotations(double rotations, double context, uint32_t dims, double base) {
@@ -65,7 +68,8 @@ Status divide_by(const gguf::File& file, std::string_view name, RopeConfig& rope
 Status apply_longrope(const gguf::File& file, const RopeRequest& request, double original,
                       bool has_magnitude, RopeConfig& rope) {
   const bool is_long = request.served_context > original;
-  TRY(divide_by(file, is_long ? kRopeFactorsLong : kRopeFactorsShort, rope));
+  TRY(divide_by(file, is_long ? kFactorsLong : kFactorsShort, rope));
+  rope.tensors = {kFactorsShort, kFactorsLong};
   if (!has_magnitude && request.trained_context > original) {
     rope.magnitude = static_cast<float>(
         std::sqrt(1 + std::log(request.trained_context / original) / std::log(original)));
@@ -82,14 +86,13 @@ struct Scaling {
 Result<Scaling> read_scaling(const gguf::File& file, const std::string& prefix) {
   Scaling scaling;
   ASSIGN_OR_RETURN(const auto type, file.find_string(prefix + "rope.scaling.type"));
-  ASSIGN_OR_RETURN(scaling.factor, read_positive(file, prefix + "rope.scaling.factor", 1.0f));
-  ASSIGN_OR_RETURN(const float linear, read_positive(file, prefix + "rope.scale_linear", 1.0f));
+  ASSIGN_OR_RETURN(const float older, read_positive(file, prefix + "rope.scale_linear", 1.0f));
+  ASSIGN_OR_RETURN(scaling.factor, read_positive(file, prefix + "rope.scaling.factor", older));
   if (type) {
     scaling.type = *type;
-  } else if (file.find_tensor(kRopeFactorsLong) != nullptr) {
+  } else if (file.find_tensor(kFactorsLong) != nullptr) {
     scaling.type = "longrope";
-  } else if (scaling.factor != 1.0f || linear != 1.0f) {  // a factor alone means linear
-    if (scaling.factor == 1.0f) scaling.factor = linear;
+  } else if (scaling.factor != 1.0f) {  // a factor alone means linear
     scaling.type = "linear";
   }
   return scaling;
@@ -98,7 +101,7 @@ Result<Scaling> read_scaling(const gguf::File& file, const std::string& prefix) 
 }  // namespace
 
 RopeConfig plain_rope(uint32_t dims, kernels::RopePairing pairing, float base) {
-  RopeConfig rope{.dims = dims, .pairing = pairing, .frequencies = {}};
+  RopeConfig rope{.dims = dims, .pairing = pairing, .frequencies = {}, .tensors = {}};
   for (uint32_t i = 0; i < dims / 2; ++i) {
     // In f32, as the reference implementations do.
     const float exponent = static_cast<float>(2 * i) / static_cast<float>(dims);
@@ -118,9 +121,12 @@ Result<RopeConfig> read_rope(const gguf::File& file, const RopeRequest& request)
   ASSIGN_OR_RETURN(const float base,
                    read_positive(file, prefix + "rope.freq_base", request.base_default));
   RopeConfig rope = plain_rope(dims, request.pairing, base);
-  if (file.find_tensor(kRopeFactors) != nullptr) TRY(divide_by(file, kRopeFactors, rope));
-
   ASSIGN_OR_RETURN(const Scaling scaling, read_scaling(file, prefix));
+  // LongRoPE has lists of its own; rope_freqs beside them is then a tensor that nobody claims.
+  if (scaling.type != "longrope" && file.find_tensor(kFactors) != nullptr) {
+    TRY(divide_by(file, kFactors, rope));
+    rope.tensors = {kFactors};
+  }
   const std::string keys = prefix + "rope.scaling.";
   ASSIGN_OR_RETURN(const uint32_t original, read_count_or(file, keys + "original_context_length",
                                                           kContextMax, request.trained_context));

@@ -10,7 +10,6 @@
 // Keys as the GGUF specification has them: <architecture>.rope.*.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -18,10 +17,6 @@
 #include "model/config.h"
 
 namespace pacer::model {
-
-constexpr char kRopeFactors[] = "rope_freqs.weight";
-constexpr char kRopeFactorsShort[] = "rope_factors_short.weight";
-constexpr char kRopeFactorsLong[] = "rope_factors_long.weight";
 
 struct RopeRequest {
   std::string prefix;  // "llama."

@@ -20,13 +20,16 @@ class TestModel {
  public:
   static constexpr uint32_t kBlocks = 64;
 
+  // context: of the longest sequence; 0: what the model was trained for.
   TestModel(const gguf::File& file, const kernels::KernelTable& kernels, BatchLimits limits,
-            uint32_t threads = 2)
+            uint32_t threads = 2, uint32_t context = 0)
       : pool_(threads),
         model_(must(Model::load(file, kernels, pool_, limits))),
         memory_(
             must(sys::HugeBuffer::allocate(kBlocks * model_->kv_shape().block_bytes(), "test KV"))),
-        kv_(model_->kv_shape(), kBlocks, {memory_.data(), memory_.size()}) {}
+        kv_(model_->kv_shape(), kBlocks, {memory_.data(), memory_.size()}) {
+    if (context > 0) must(model_->set_context(file, context));
+  }
 
   const Model& model() const { return *model_; }
   uint32_t vocabulary() const { return model_->config().vocabulary; }

@@ -61,6 +61,7 @@ class WeightLoader {
   // A tensor that read_config has used already (rope factors).
   void mark_used(std::string_view name);
 
+  Status check_all_claimed() const;
   // Packs everything claimed. The buffer must outlive what was claimed.
   Result<sys::HugeBuffer> finish(sys::ThreadPool& pool);
 
@@ -80,7 +81,6 @@ class WeightLoader {
   Status claim_rows(const gguf::TensorInfo& tensor, uint64_t row_begin, uint32_t rows,
                     uint32_t columns, Linear* out, Precision precision);
   size_t reserve(size_t bytes);
-  Status check_all_claimed() const;
   void pack_matrices(std::byte* buffer, sys::ThreadPool& pool) const;
 
   const gguf::File& file_;

@@ -119,7 +119,7 @@ std::vector<const kernels::KernelTable*> tiers() {
 }
 
 // Rows of one pass: the longest prompt of a golden with its answer fits.
-constexpr model::BatchLimits kLimits = {.tokens = 512, .logit_rows = 512, .context = 1024};
+constexpr model::BatchLimits kLimits = {.tokens = 512, .logit_rows = 512};
 
 std::vector<TokenId> with_answer(const json& prompt) {
   std::vector<TokenId> tokens = prompt["prompt_ids"];
@@ -244,6 +244,7 @@ TEST_P(GoldenTest, PerplexityIsWithinHalfAPercentOfTheReference) {
 
   const auto value = reference["value"].get<double>();
   double scalar_two = 0;
+  double best_two = 0;
   for (const kernels::KernelTable* kernels : tiers()) {
     SCOPED_TRACE(kernels->name);
     // The scalar tier takes minutes for all of it.
@@ -257,11 +258,9 @@ TEST_P(GoldenTest, PerplexityIsWithinHalfAPercentOfTheReference) {
     const double two = window_loss(file(), *kernels, tokens, 2, window_tokens, bos).perplexity();
     std::printf("%s: perplexity of the first two windows %.3f\n", kernels->name, two);
     if (!whole) scalar_two = two;
+    if (best_two == 0) best_two = two;
   }
-  const double fast_two =
-      window_loss(file(), *kernels::supported_kernels().front(), tokens, 2, window_tokens, bos)
-          .perplexity();
-  EXPECT_NEAR(scalar_two, fast_two, 0.005 * fast_two);
+  EXPECT_NEAR(scalar_two, best_two, 0.005 * best_two);
 }
 
 }  // namespace

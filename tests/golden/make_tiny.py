@@ -5,7 +5,7 @@ A golden in tiny/ describes a whole GGUF (metadata, tensors) without storing a w
 is a formula of (seed, index), see values(). Here the same tensors go into a transformers model
 whose config is built by hand; its float32 logits are what src/model must reproduce. Each model
 also names the features it is there for, and the script refuses to write a golden in which
-switching one of them off moves no logit by 20 x the tolerance: such a test could not fail.
+switching one of them off moves no logit by 5 x the tolerance: such a test could not fail.
 
     make_tiny.py                      all models -> tiny/*.json   (torch, transformers, numpy)
     make_tiny.py llama gemma3         only these
@@ -23,8 +23,9 @@ import numpy as np
 from tiny_models import MODELS  # what there is: configs, tensors, features
 
 HERE = pathlib.Path(__file__).resolve().parent
-TOLERANCE = 1e-3       # what the C++ test allows on a logit
-VISIBLE = 20 * TOLERANCE
+TOLERANCE = 0.03       # what tiny_test.cpp allows on a logit: its keys and values are f16
+VISIBLE = 5 * TOLERANCE
+NOISE_MAX = 1e-4       # of float32 against float64, in the reference itself
 ROUTER_GAP = 1e-3      # between the last expert taken and the first left out
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -207,8 +208,8 @@ def make(model):
             sys.exit(f"{name}: '{label}' moves no logit by {VISIBLE}: the golden would not see it")
     missing = set(model["features"]) - set(moved)
     assert not missing, (name, missing)
-    if worst_noise > TOLERANCE / 10:
-        sys.exit(f"{name}: float32 itself is off by {worst_noise:.1e}: too near the tolerance")
+    if worst_noise > NOISE_MAX:
+        sys.exit(f"{name}: float32 itself is off by {worst_noise:.1e}")
     return {
         "name": name,
         "about": model["about"],

@@ -151,6 +151,26 @@ def gemma3():
         })
 
 
+def gemma3_pattern():
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+    return build(
+        "gemma3_pattern", "gemma3", "gemma3 that says which layers are local (a list) and what "
+        "their base is, as newer files do; no scaling", "gemma3_text", 1500, d=96, ff=128, layers=3,
+        head_dim=32, base=1e6, eps=1e-6, qk_norm="head", post_norms=True, embedding=0.3,
+        meta={"attention__key_length": 32, "attention__value_length": 32,
+              "attention__sliding_window": 16,
+              "attention__sliding_window_pattern": [kind == kinds[0] for kind in kinds],
+              "rope__freq_base_swa": 5000.0},
+        config={"rope_parameters": gemma3_rope(local=5000.0, factor=1.0), "sliding_window": 16,
+                "layer_types": kinds, "query_pre_attn_scalar": 32,
+                "hidden_activation": "gelu_pytorch_tanh"},
+        features={
+            "list of layers": with_config(layer_types=kinds[:1] * 3),
+            "order of the list": with_config(layer_types=kinds[1:] + kinds[:1]),
+            "local base": with_config(rope_parameters=gemma3_rope(factor=1.0)),
+        })
+
+
 def qwen3_yarn():
     return build(
         "qwen3_yarn", "qwen3", "qwen3 with YaRN as Qwen documents it for long contexts: type, "
@@ -303,5 +323,5 @@ def mixtral():
 
 MODELS = {f.__name__: f for f in (
     llama, mistral, llama3_rope, llama_linear, llama_yarn, llama_yarn_betas, mixtral, qwen2,
-    qwen2_untied, qwen3, qwen3_yarn, qwen3moe, gemma2, gemma2_27b, gemma3, phi3, phi3_window,
-    phi3_longrope, olmo2)}
+    qwen2_untied, qwen3, qwen3_yarn, qwen3moe, gemma2, gemma2_27b, gemma3, gemma3_pattern, phi3,
+    phi3_window, phi3_longrope, olmo2)}

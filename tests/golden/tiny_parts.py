@@ -42,7 +42,9 @@ def metadata(arch, name, **keys):
             "general.name": {"type": "str", "value": f"tiny {name}"},
             "general.file_type": {"type": "u32", "value": 0}}
     for key, value in keys.items():
-        kind = {bool: "bool", int: "u32", float: "f32", str: "str"}[type(value)]
+        one = value[0] if isinstance(value, list) else value
+        kind = {bool: "bool", int: "u32", float: "f32", str: "str"}[type(one)]
+        kind = f"arr_{kind}" if isinstance(value, list) else kind
         meta[f"{arch}.{key.replace('__', '.')}"] = {"type": kind, "value": value}
     # No tokenizer: llama.cpp then takes the vocabulary's size from this key.
     meta[f"{arch}.vocab_size"] = {"type": "u32", "value": VOCABULARY}

@@ -75,24 +75,33 @@ void add_metadata(gguf::GgufWriter& writer, const std::string& key, const json& 
   }
 }
 
+// The GGUF that a golden describes.
+gguf::TempFile write_gguf(const json& golden) {
+  gguf::GgufWriter writer;
+  for (const auto& [key, entry] : golden["metadata"].items()) add_metadata(writer, key, entry);
+  for (const json& tensor : golden["tensors"]) {
+    writer.add_tensor(
+        tensor["name"].get<std::string>(),
+        tensor.value("type", "F32") == "F32" ? tensor::DType::kF32 : tensor::DType::kF16,
+        tensor["shape"], tensor_values(tensor));
+  }
+  return gguf::TempFile(writer.bytes());
+}
+
+gguf::File open(const gguf::TempFile& path) {
+  auto file = gguf::File::open(path.path());
+  CHECK(file.ok(), "{}", file.error().message);
+  return *std::move(file);
+}
+
 class TinyModelTest : public ::testing::TestWithParam<std::string> {
  protected:
-  TinyModelTest() : golden_(read_golden(GetParam())) {
-    gguf::GgufWriter writer;
-    for (const auto& [key, entry] : golden_["metadata"].items()) add_metadata(writer, key, entry);
-    for (const json& tensor : golden_["tensors"]) {
-      writer.add_tensor(tensor["name"].get<std::string>(), tensor::DType::kF32, tensor["shape"],
-                        tensor_values(tensor));
-    }
-    path_ = std::make_unique<gguf::TempFile>(writer.bytes());
-    auto file = gguf::File::open(path_->path());
-    CHECK(file.ok(), "{}", file.error().message);
-    file_ = std::make_unique<gguf::File>(*std::move(file));
-  }
+  TinyModelTest()
+      : golden_(read_golden(GetParam())), path_(write_gguf(golden_)), file_(open(path_)) {}
 
   json golden_;
-  std::unique_ptr<gguf::TempFile> path_;
-  std::unique_ptr<gguf::File> file_;
+  gguf::TempFile path_;
+  gguf::File file_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Models, TinyModelTest, ::testing::ValuesIn(tiny_models()),
@@ -109,8 +118,8 @@ TEST_P(TinyModelTest, HasTheLogitsOfTransformersOnEveryTier) {
     for (const json& one : golden_["cases"]) {
       const std::vector<TokenId> tokens = one["tokens"];
       const auto count = static_cast<uint32_t>(tokens.size());
-      model::TestModel model(*file_, *kernels,
-                             {.tokens = count, .logit_rows = count, .context = context_of(one)});
+      model::TestModel model(file_, *kernels, {.tokens = count, .logit_rows = count}, 2,
+                             context_of(one));
       const std::vector<float> logits = model.forward(tokens, 0, count);
       ASSERT_FALSE(one["logits"].empty());
       for (const auto& [position, expected] : one["logits"].items()) {
@@ -155,7 +164,7 @@ TEST_P(TinyModelTest, ASequenceGetsTheSameLogitsToTheBitAloneInChunksAndBesideOt
   for (const kernels::KernelTable* kernels : kernels::supported_kernels()) {
     SCOPED_TRACE(kernels->name);
     const uint32_t rows = count + 20;
-    model::TestModel model(*file_, *kernels, {.tokens = rows, .logit_rows = rows});
+    model::TestModel model(file_, *kernels, {.tokens = rows, .logit_rows = rows});
     const uint32_t vocabulary = model.vocabulary();
     const std::vector<float> alone = model.forward(a, {span_a(0, 0, count)});
 
@@ -173,6 +182,126 @@ TEST_P(TinyModelTest, ASequenceGetsTheSameLogitsToTheBitAloneInChunksAndBesideOt
           << "position " << position;
     }
   }
+}
+
+// Logits of the first case on the best tier.
+std::vector<float> best_logits(const json& golden) {
+  const gguf::TempFile path = write_gguf(golden);
+  const gguf::File file = open(path);
+  const std::vector<TokenId> tokens = golden["cases"][0]["tokens"];
+  const auto count = static_cast<uint32_t>(tokens.size());
+  model::TestModel model(file, *kernels::supported_kernels().front(),
+                         {.tokens = count, .logit_rows = count});
+  return model.forward(tokens, 0, count);
+}
+
+std::string refusal(const json& golden) {
+  const gguf::TempFile path = write_gguf(golden);
+  const Status status = model::Model::check(open(path), *kernels::supported_kernels().front());
+  return status.ok() ? "taken" : status.error().message;
+}
+
+json& tensor_named(json& golden, const std::string& name) {
+  for (json& tensor : golden["tensors"]) {
+    if (tensor["name"] == name) return tensor;
+  }
+  CHECK(false, "no tensor {}", name);
+}
+
+// Older mixtures: ffn_gate.0.weight, ffn_gate.1.weight, ... instead of ffn_gate_exps.weight.
+json with_separate_experts(const json& golden) {
+  json result = golden;
+  result["tensors"] = json::array();
+  for (const json& tensor : golden["tensors"]) {
+    const std::string name = tensor["name"];
+    const size_t at = name.find("_exps.weight");
+    if (at == std::string::npos) {
+      result["tensors"].push_back(tensor);
+      continue;
+    }
+    const std::vector<float> values = tensor_values(tensor);
+    const std::vector<uint64_t> shape = tensor["shape"];
+    const size_t size = shape[0] * shape[1];
+    for (uint64_t e = 0; e < shape[2]; ++e) {
+      result["tensors"].push_back(
+          {{"name", name.substr(0, at) + "." + std::to_string(e) + ".weight"},
+           {"shape", {shape[0], shape[1]}},
+           {"values",
+            std::vector<float>(values.begin() + e * size, values.begin() + (e + 1) * size)}});
+    }
+  }
+  return result;
+}
+
+TEST(TinyModelFiles, ExpertsInTensorsOfTheirOwnAreTheSameModel) {
+  const json golden = read_golden("mixtral");
+  json separate = with_separate_experts(golden);
+  EXPECT_EQ(best_logits(separate), best_logits(golden));
+  tensor_named(separate, "blk.1.ffn_up.3.weight")["type"] = "F16";
+  EXPECT_NE(refusal(separate).find("'blk.1.ffn_up.3.weight' is of another type than expert 0's"),
+            std::string::npos)
+      << refusal(separate);
+}
+
+TEST(TinyModelFiles, TheOlderKeyOfLinearScalingMeansTheSame) {
+  const json golden = read_golden("llama_linear");
+  json older = golden;
+  const json factor = older["metadata"]["llama.rope.scaling.factor"];
+  ASSERT_EQ(factor["value"], 4.0);
+  older["metadata"].erase("llama.rope.scaling.factor");
+  older["metadata"]["llama.rope.scale_linear"] = factor;
+  EXPECT_EQ(best_logits(older), best_logits(golden));
+  older["metadata"].erase("llama.rope.scaling.type");
+  EXPECT_EQ(best_logits(older), best_logits(golden));
+}
+
+TEST(TinyModelFiles, ABiasOnTheOutputOfAttentionCounts) {
+  json golden = read_golden("llama");
+  const std::vector<float> without = best_logits(golden);
+  const uint64_t d_model = golden["metadata"]["llama.embedding_length"]["value"];
+  golden["tensors"].push_back({{"name", "blk.0.attn_output.bias"},
+                               {"shape", {d_model}},
+                               {"values", std::vector<float>(d_model, 0.5f)}});
+  EXPECT_NE(best_logits(golden), without);
+  tensor_named(golden, "blk.0.attn_output.bias")["values"] = std::vector<float>(d_model, 0.0f);
+  EXPECT_EQ(best_logits(golden), without);
+}
+
+TEST(TinyModelFiles, WhatIsNotImplementedIsRefusedByName) {
+  const auto with = [](const char* name, const char* key, const char* type, json value) {
+    json golden = read_golden(name);
+    golden["metadata"][key] = {{"type", type}, {"value", std::move(value)}};
+    return refusal(golden);
+  };
+  EXPECT_NE(with("llama", "llama.attention.causal", "bool", false).find("causal is false"),
+            std::string::npos);
+  EXPECT_NE(with("qwen2", "qwen2.attention.sliding_window", "u32", 32)
+                .find("qwen2.attention.sliding_window 32 is not supported"),
+            std::string::npos);
+  EXPECT_NE(with("phi3", "phi3.attention.sliding_window_pattern", "u32", 2)
+                .find("sliding_window_pattern is not supported"),
+            std::string::npos);
+  EXPECT_NE(
+      with("gemma3_pattern", "gemma3.attention.sliding_window_pattern", "arr_bool", {true, false})
+          .find("has 2 entries for 3 layers"),
+      std::string::npos);
+  EXPECT_NE(with("qwen2", "qwen2.expert_count", "u32", 4).find("qwen2.expert_count is 4"),
+            std::string::npos);
+
+  json fused = read_golden("phi3");
+  tensor_named(fused, "blk.0.attn_qkv.weight")["shape"][1] = 64;
+  EXPECT_NE(refusal(fused).find("'blk.0.attn_qkv.weight' has shape [64, 64]"), std::string::npos)
+      << refusal(fused);
+  json stacked = read_golden("mixtral");
+  tensor_named(stacked, "blk.0.ffn_up_exps.weight")["shape"][2] = 7;
+  EXPECT_NE(refusal(stacked).find("'blk.0.ffn_up_exps.weight' has shape [64, 96, 7]"),
+            std::string::npos)
+      << refusal(stacked);
+  // LongRoPE's lists where the file says that there is no scaling: nobody would use them.
+  json unused = read_golden("phi3_longrope");
+  unused["metadata"]["phi3.rope.scaling.type"] = {{"type", "str"}, {"value", "none"}};
+  EXPECT_NE(refusal(unused).find("is not one that this architecture has"), std::string::npos)
+      << refusal(unused);
 }
 
 }  // namespace

@@ -37,10 +37,12 @@ Status set_pattern(const gguf::File& file, ModelConfig& config) {
 }  // namespace
 
 Result<ModelConfig> read_gemma3_config(const gguf::File& file, uint32_t served_context) {
-  ASSIGN_OR_RETURN(
-      ModelConfig config,
-      read_decoder_config(file, {.name = "gemma3", .rope_base = kRopeBase, .has_window = true},
-                          served_context));
+  ASSIGN_OR_RETURN(ModelConfig config, read_decoder_config(file,
+                                                           {.name = "gemma3",
+                                                            .rope_base = kRopeBase,
+                                                            .has_window = true,
+                                                            .has_window_pattern = true},
+                                                           served_context));
   set_gemma_scales(file, kLargestLayers, config);
   config.qk_norm = QkNorm::kHead;
   ASSIGN_OR_RETURN(config.logit_soft_cap, read_soft_cap(file, "gemma3.final_logit_softcapping"));
