@@ -54,14 +54,10 @@ endif()
 
 # Flags of each kernel tier; nothing outside kernels/<isa>/ is compiled with them.
 set(pacer_isa_flags_avx2 -mavx2 -mfma -mf16c -mbmi -mbmi2)
-# -Wno-maybe-uninitialized: the intrinsics of gcc 12 have deliberately undefined operands, which it warns of.
-set(pacer_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi -mbmi2
-    -Wno-maybe-uninitialized)
-if(PACER_SANITIZE MATCHES address)
-  # Their many unrolled variants take minutes each with checks in line; as calls, and without those of
-  # local arrays, half a minute.
-  list(APPEND pacer_isa_flags_avx512 --param=asan-instrumentation-with-call-threshold=0
-       --param=asan-stack=0)
+set(pacer_isa_flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi -mbmi2)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  # The intrinsics of gcc 12 have deliberately undefined operands, which it warns of.
+  list(APPEND pacer_isa_flags_avx512 -Wno-maybe-uninitialized)
 endif()
 set(pacer_isa_flags_avx512vnni ${pacer_isa_flags_avx512} -mavx512vnni)
 set(pacer_isa_flags_amx ${pacer_isa_flags_avx512} -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16)

@@ -1,6 +1,6 @@
-// The plain-data arguments of every kernel. With peak_loops.h the only header from outside that
-// kernels/<isa>/ includes: no std templates, so that nothing compiled for a wide ISA can be picked
-// by the linker for baseline code.
+// The plain-data arguments of every kernel. With packed_layout.h and peak_loops.h the only header
+// from outside that kernels/<isa>/ includes: no std templates, so that nothing compiled for a wide
+// ISA can be picked by the linker for baseline code.
 #pragma once
 
 #include <stddef.h>

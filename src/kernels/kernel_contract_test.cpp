@@ -435,5 +435,38 @@ TEST_P(KernelContract, PackedWeightsTakeAtMostAFifthMoreThanTheFile) {
   }
 }
 
+// tests/golden leaves the second out on this ground.
+TEST(GemmOfAvx512, IsTheSameToTheBitWithAndWithoutVnni) {
+  const KernelTable* with = nullptr;
+  const KernelTable* without = nullptr;
+  for (const KernelTable* table : supported_kernels()) {
+    if (table->name == std::string_view("avx512")) with = table;
+    if (table->name == std::string_view("avx512-novnni")) without = table;
+  }
+  if (with == nullptr || without == nullptr) GTEST_SKIP() << "this machine has no AVX-512 VNNI";
+  for (const WeightFormat format : kFormats) {
+    SCOPED_TRACE(name_of(format));
+    Rng rng(5);
+    const GgufMatrix matrix = random_matrix(format, 40, 512, rng);
+    const ActivationRows x(*with, 17, 512, random_floats(rng, 17 * 512, 3.0f));
+    std::vector<float> out[2];
+    for (const KernelTable* table : {with, without}) {
+      std::vector<float>& to = out[table == without];
+      to.resize(17 * 40);
+      const PackedMatrix packed(*table, matrix);
+      const auto kind = table->activation_kind[static_cast<size_t>(format)];
+      table->gemm({.format = format,
+                   .packed = packed.data(),
+                   .rows = 40,
+                   .x = x.view(kind),
+                   .out = to.data(),
+                   .out_stride = 40,
+                   .row_begin = 0,
+                   .row_end = 40});
+    }
+    EXPECT_EQ(out[0], out[1]);
+  }
+}
+
 }  // namespace
 }  // namespace pacer::kernels

@@ -72,7 +72,7 @@ const Unit& faster(const Unit& a, const Unit& b) {
 
 Unit measure_int8(sys::ThreadPool& pool, const sys::CpuFeatures& cpu) {
   if (cpu.amx_int8) return measure_unit(pool, amx::peak_int8, "AMX");
-  if (cpu.avx512_vnni) return measure_unit(pool, avx512::peak_int8, "AVX-512 VNNI");
+  if (cpu.avx512_vnni) return measure_unit(pool, avx512vnni::peak_int8, "AVX-512 VNNI");
   if (cpu.avx2) return measure_unit(pool, avx2::peak_int8, "AVX2 maddubs");
   return measure_unit(pool, scalar::peak_int8, "SSE2");
 }

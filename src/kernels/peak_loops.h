@@ -24,8 +24,11 @@ uint64_t read_all(const void* buffer, size_t bytes);
 
 namespace avx512 {
 uint64_t peak_f32(uint64_t rounds);
-uint64_t peak_int8(uint64_t rounds);  // VNNI
 }  // namespace avx512
+
+namespace avx512vnni {
+uint64_t peak_int8(uint64_t rounds);
+}  // namespace avx512vnni
 
 namespace amx {
 uint64_t peak_int8(uint64_t rounds);

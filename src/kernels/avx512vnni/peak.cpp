@@ -4,7 +4,7 @@
 
 #include <immintrin.h>
 
-namespace pacer::kernels::avx512 {
+namespace pacer::kernels::avx512vnni {
 
 uint64_t peak_int8(uint64_t rounds) {
   __m512i sum[12];
@@ -22,4 +22,4 @@ uint64_t peak_int8(uint64_t rounds) {
   return rounds * 12 * 64 * 2;
 }
 
-}  // namespace pacer::kernels::avx512
+}  // namespace pacer::kernels::avx512vnni
