@@ -64,6 +64,20 @@ std::string utf8_of_guard(uint32_t code_point) {
           static_cast<char>(0x80 | (code_point & 0x3F))};
 }
 
+// Whether `text` has `word`, and no longer name that it is a part of.
+bool has_word(std::string_view text, std::string_view word) {
+  const auto goes_on = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+  };
+  for (size_t at = 0; (at = text.find(word, at)) != std::string_view::npos; ++at) {
+    const size_t end = at + word.size();
+    if ((at == 0 || !goes_on(text[at - 1])) && (end == text.size() || !goes_on(text[end]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 struct Deleter {
   void operator()(pacer_chat_template* compiled) const { pacer_chat_template_free(compiled); }
 };
@@ -84,6 +98,7 @@ std::string RenderedChat::plain_text() const {
 
 struct ChatTemplate::Impl {
   std::string source;
+  std::optional<std::string> tool_use;
   std::unique_ptr<pacer_chat_template, Deleter> compiled;
 };
 
@@ -92,6 +107,10 @@ ChatTemplate::~ChatTemplate() = default;
 
 const std::string& ChatTemplate::source() const {
   return impl_->source;
+}
+
+bool ChatTemplate::names(std::string_view variable, bool with_tools) const {
+  return has_word(with_tools && impl_->tool_use ? *impl_->tool_use : impl_->source, variable);
 }
 
 Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_gguf(const gguf::File& file,
@@ -147,6 +166,7 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::compile(
   impl->compiled.reset(pacer_chat_template_compile(&options, &output.raw));
   if (!impl->compiled) return error_of(output);
   impl->source = std::move(source);
+  if (tool_use) impl->tool_use = std::string(*tool_use);
   return std::unique_ptr<ChatTemplate>(new ChatTemplate(std::move(impl)));
 }
 
@@ -166,11 +186,7 @@ std::vector<TokenId> encode_chat(const Tokenizer& tokenizer, const RenderedChat&
   // EOS is not added even where the model wants one: the answer is still to come.
   std::vector<TokenId> ids = tokenizer.encode(
       chat.text, {.add_special = false, .parse_special = true, .guard = chat.guard});
-  if (!tokenizer.adds_bos()) return ids;  // whatever the template wrote is meant so
-  const auto first_other =
-      std::find_if(ids.begin(), ids.end(), [&](TokenId id) { return id != tokenizer.bos(); });
-  ids.erase(ids.begin(), first_other);
-  ids.insert(ids.begin(), *tokenizer.bos());
+  tokenizer.put_one_bos(ids);
   return ids;
 }
 

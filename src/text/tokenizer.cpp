@@ -248,13 +248,19 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, EncodeOptions opti
       encode_between(without(part, guard), {.control = false}, plain);
     });
   }
-  if (options.add_special && vocabulary.add_bos && (ids.empty() || ids.front() != vocabulary.bos)) {
-    ids.insert(ids.begin(), *vocabulary.bos);
-  }
+  if (options.add_special) put_one_bos(ids);
   if (options.add_special && vocabulary.add_eos && (ids.empty() || ids.back() != vocabulary.eos)) {
     ids.push_back(*vocabulary.eos);
   }
   return ids;
+}
+
+void Tokenizer::put_one_bos(std::vector<TokenId>& ids) const {
+  if (!adds_bos()) return;  // those in the text are meant so
+  const auto first_other =
+      std::find_if(ids.begin(), ids.end(), [&](TokenId id) { return id != bos(); });
+  ids.erase(ids.begin(), first_other);
+  ids.insert(ids.begin(), *bos());
 }
 
 std::string_view Tokenizer::token_bytes(TokenId id) const {

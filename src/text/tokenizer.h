@@ -19,7 +19,7 @@
 namespace pacer::text {
 
 struct EncodeOptions {
-  bool add_special = true;    // BOS (and EOS) where the model wants one; never a second BOS
+  bool add_special = true;    // BOS (and EOS) where the model wants one; exactly one BOS
   bool parse_special = true;  // the text of a control token becomes that token
   // A character that breaks up what is no control token (chat_template.h); left out once those are
   // found.
@@ -36,6 +36,9 @@ class Tokenizer {
   // the text back, except: ill-formed UTF-8 (byte_level.h), U+2581 where that stands for a space
   // (sentence_piece.h), and what WordPiece leaves out.
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  // Where the model wants a BOS, `ids` begin with exactly one, whether or not they began with some.
+  void put_one_bos(std::vector<TokenId>& ids) const;
 
   // The bytes a token stands for; may be part of a character. Control tokens: their text
   // ("<|im_end|>").

@@ -127,11 +127,14 @@ TEST(Tokenizer, BosIsAddedOnceAndOnlyWhereWanted) {
   EXPECT_TRUE(tokenizer->adds_bos());
   EXPECT_EQ(tokenizer->encode("a"), (Ids{bos, 'a'}));
   EXPECT_EQ(tokenizer->encode("<s>a"), (Ids{bos, 'a'})) << "it is there already";
+  EXPECT_EQ(tokenizer->encode("<s><s>a<s>"), (Ids{bos, 'a', bos})) << "at the front exactly one";
+  EXPECT_EQ(tokenizer->encode("<s><s>a", {.add_special = false}), (Ids{bos, bos, 'a'}));
   EXPECT_EQ(tokenizer->encode(""), (Ids{bos}));
   EXPECT_EQ(tokenizer->encode("a", {.add_special = false}), (Ids{'a'}));
   EXPECT_EQ(tokenizer->encode("<s>", {.parse_special = false}), (Ids{bos, '<', 's', '>'}));
   b.vocabulary.add_bos = false;
   EXPECT_EQ(b.build()->encode("a"), (Ids{'a'}));
+  EXPECT_EQ(b.build()->encode("<s><s>a"), (Ids{bos, bos, 'a'})) << "not the model's wish";
 }
 
 TEST(Tokenizer, EosIsAddedWhereTheModelWantsIt) {
