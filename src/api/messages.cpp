@@ -235,21 +235,33 @@ void check_tool(const Json& value, const std::string& name, Fields& fields) {
   if (!tool.ok()) fields.fail(tool.error());
 }
 
+Error not_in_template(const std::string& name) {
+  return Error{Code::kUnsupported,
+               fmt::format("'{0}' is not supported: the model's chat template takes no {0}", name),
+               name};
+}
+
 // Tools go to the template, which tells the model of them; where the client wants none called, the
 // model hears of none.
-void add_tools(Fields& fields, Json& chat) {
+void add_tools(Fields& fields, const text::ChatTemplate& chat_template, Json& chat) {
   const Json* tools = read_objects(
       fields, "tools", kToolsMax,
       [&](const Json& tool, const std::string& name) { check_tool(tool, name, fields); });
   const Json* choice = fields.peek("tool_choice");  // field_rules has its other values
   const bool none_wanted = choice != nullptr && *choice == "none";
-  if (tools != nullptr && !none_wanted) chat["tools"] = *tools;
+  if (tools == nullptr || none_wanted) return;
+  if (!chat_template.names("tools", /*with_tools=*/true)) fields.fail(not_in_template("tools"));
+  chat["tools"] = *tools;
 }
 
-void add_documents(Fields& fields, Json& chat) {
+void add_documents(Fields& fields, const text::ChatTemplate& chat_template, Json& chat) {
   const auto any = [](const Json&, const std::string&) {};  // templates agree on no field
   const Json* documents = read_objects(fields, "documents", kDocumentsMax, any);
-  if (documents != nullptr) chat["documents"] = *documents;
+  if (documents == nullptr) return;
+  if (!chat_template.names("documents", chat.contains("tools"))) {
+    fields.fail(not_in_template("documents"));
+  }
+  chat["documents"] = *documents;
 }
 
 // What a template sees under these names is decided by other fields.
@@ -277,12 +289,12 @@ void add_template_kwargs(Fields& fields, Json& chat) {
 
 }  // namespace
 
-Json read_chat(Fields& fields, FieldWarnings& warnings) {
+Json read_chat(Fields& fields, const text::ChatTemplate& chat_template, FieldWarnings& warnings) {
   Json chat = Json::object();
   chat["messages"] = Json::array();
   add_messages(fields, chat, warnings);
-  add_tools(fields, chat);
-  add_documents(fields, chat);
+  add_tools(fields, chat_template, chat);
+  add_documents(fields, chat_template, chat);
   chat["add_generation_prompt"] = fields.boolean("add_generation_prompt", true);
   add_template_kwargs(fields, chat);
   return chat;

@@ -8,6 +8,7 @@
 
 #include "api/field_rules.h"
 #include "api/json_fields.h"
+#include "text/chat_template.h"
 
 namespace pacer::api {
 
@@ -16,8 +17,9 @@ constexpr size_t kToolsMax = 1024;
 constexpr size_t kDocumentsMax = 1024;
 constexpr size_t kTemplateKwargsMax = 64;
 
-// "messages", "tools", "documents", "add_generation_prompt" and "chat_template_kwargs". Errors
-// stick to `fields`.
-Json read_chat(Fields& fields, FieldWarnings& warnings);
+// "messages", "tools", "documents", "add_generation_prompt" and "chat_template_kwargs". Tools and
+// documents that the template never names are refused: nobody would hear of them. Errors stick to
+// `fields`.
+Json read_chat(Fields& fields, const text::ChatTemplate& chat_template, FieldWarnings& warnings);
 
 }  // namespace pacer::api

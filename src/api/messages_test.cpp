@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "api/test_server.h"
 
@@ -14,11 +15,15 @@ struct Read {
   std::optional<Error> error;
 };
 
-Read read(std::string_view body) {
+Read read(std::string_view body, const char* source = "{{ messages }}{{ tools }}{{ documents }}",
+          std::optional<std::string_view> tool_use = std::nullopt) {
+  const auto tokenizer = text::test_tokenizer();
+  const auto chat_template = text::ChatTemplate::compile(source, *tokenizer, tool_use);
+  EXPECT_TRUE(chat_template.ok());
   const Json object = Json::parse(body);
   Fields fields(object);
   FieldWarnings warnings;
-  Read out{.chat = read_chat(fields, warnings), .error = {}};
+  Read out{.chat = read_chat(fields, **chat_template, warnings), .error = {}};
   if (!fields.ok()) out.error = fields.error();
   return out;
 }
@@ -84,6 +89,30 @@ TEST(Messages, ToolsAndDocumentsAreBoundedInNumber) {
             "'tools' has 1025 entries, but at most 1024 are allowed");
   EXPECT_FALSE(read(body("documents", "{}", kDocumentsMax)).error);
   EXPECT_EQ(read(body("documents", "{}", kDocumentsMax + 1)).error->param, "documents");
+}
+
+TEST(Messages, WhatTheTemplateNeverNamesIsRefused) {
+  const auto refused = [](const char* fields, const char* source,
+                          std::optional<std::string_view> tool_use = std::nullopt) {
+    const Read got =
+        read(std::string(R"({"messages":[{"role":"user","content":"x"}],)") + fields + "}", source,
+             tool_use);
+    if (!got.error) return std::string();
+    EXPECT_EQ(got.error->code, Code::kUnsupported) << got.error->message;
+    return got.error->param;
+  };
+  const char* tools = R"("tools":[{"function":{"name":"f"}}])";
+  const char* documents = R"("documents":[{}])";
+  const char* both = R"("tools":[{"function":{"name":"f"}}],"documents":[{}])";
+  EXPECT_EQ(refused(tools, "{{ messages }}"), "tools");
+  EXPECT_EQ(refused(documents, "{{ messages }}{{ tools }}"), "documents");
+  EXPECT_EQ(refused(both, "{{ tools }}"), "documents");
+  EXPECT_EQ(refused(both, "{{ tools }}{{ documents }}"), "");
+  EXPECT_EQ(refused(R"("tools":[],"documents":null)", "{{ messages }}"), "");
+  // A chat with tools goes through another template.
+  EXPECT_EQ(refused(tools, "{{ messages }}", "{{ tools }}"), "");
+  EXPECT_EQ(refused(both, "{{ documents }}", "{{ tools }}"), "documents");
+  EXPECT_EQ(refused(documents, "{{ documents }}", "{{ tools }}"), "");
 }
 
 TEST(Messages, WhatOtherFieldsDecideIsNotForTheTemplatesSettings) {

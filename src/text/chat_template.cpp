@@ -4,10 +4,10 @@
 
 #include "text/chat_template.h"
 
-#include <algorithm>
 #include <fstream>
 #include <utility>
 
+#include "text/special_tokens.h"  // without
 #include "text_ffi.h"
 
 namespace pacer::text {
@@ -85,15 +85,7 @@ struct Deleter {
 }  // namespace
 
 std::string RenderedChat::plain_text() const {
-  if (guard.empty()) return text;
-  std::string plain;
-  plain.reserve(text.size());
-  for (size_t from = 0; from < text.size();) {
-    const size_t at = std::min(text.find(guard, from), text.size());
-    plain.append(text, from, at - from);
-    from = at + guard.size();
-  }
-  return plain;
+  return without(text, guard);
 }
 
 struct ChatTemplate::Impl {

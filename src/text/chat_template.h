@@ -50,6 +50,9 @@ class ChatTemplate {
       std::string_view context_json,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now()) const;
   const std::string& source() const;
+  // Whether the template that a chat with (or without) tools goes through has `variable` as a word
+  // anywhere: if not, it cannot print it.
+  bool names(std::string_view variable, bool with_tools) const;
 
  private:
   struct Impl;

@@ -241,6 +241,23 @@ TEST_F(ChatTemplateTest, ChatsWithToolsGoThroughTheTemplateForTools) {
   EXPECT_FALSE(ChatTemplate::from_gguf(*gguf::File::open(broken_file.path()), *tokenizer_).ok());
 }
 
+TEST_F(ChatTemplateTest, NamesAreWholeWordsOfTheTemplateThatTheChatGoesThrough) {
+  for (const char* source :
+       {"{{ tools }}", "tools", "{% if not tools%}{% endif %}", "{{my_tools or tools}}"}) {
+    EXPECT_TRUE(compile(source)->names("tools", true)) << source;
+    EXPECT_TRUE(compile(source)->names("tools", false)) << source;
+  }
+  for (const char* source : {"", "{{ tool }}", "{{ my_tools }}{{ tools2 }}{{ toolsX }}"}) {
+    EXPECT_FALSE(compile(source)->names("tools", true)) << source;
+  }
+  const auto both = ChatTemplate::compile("{{ documents }}", *tokenizer_, "{{ tools }}");
+  ASSERT_TRUE(both.ok());
+  EXPECT_TRUE((*both)->names("tools", true));
+  EXPECT_FALSE((*both)->names("tools", false));
+  EXPECT_TRUE((*both)->names("documents", false));
+  EXPECT_FALSE((*both)->names("documents", true));
+}
+
 TEST_F(ChatTemplateTest, AFileOfTheUsersIsReadWholeOrRefusedByName) {
   const auto write = [](const std::string& text) {
     return gguf::TempFile(std::as_bytes(std::span(text)));

@@ -21,7 +21,7 @@ Result<Generation> read_request(const http::Request& request, ApiContext& contex
       .kind = AnswerKind::kChat,
       .options = read_generation_options(fields, AnswerKind::kChat, context.random),
       .arrived = request.arrived};
-  const Json chat = read_chat(fields, context.field_warnings);
+  const Json chat = read_chat(fields, context.chat_template, context.field_warnings);
   check_other_fields(fields, context.field_warnings);
   if (!fields.ok()) return fields.error();
   ASSIGN_OR_RETURN(auto prompt, encode_chat(chat, context));

@@ -50,7 +50,7 @@ Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
     tokens.ids = context.tokenizer.encode(text, encode);
     return tokens;
   }
-  const Json chat = read_chat(fields, context.field_warnings);
+  const Json chat = read_chat(fields, context.chat_template, context.field_warnings);
   if (!fields.ok()) return fields.error();
   ASSIGN_OR_RETURN(tokens.ids, encode_chat(chat, context));
   return tokens;
