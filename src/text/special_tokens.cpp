@@ -1,5 +1,7 @@
 #include "text/special_tokens.h"
 
+#include <algorithm>
+
 #include "text/utf8.h"
 
 namespace pacer::text {
@@ -43,6 +45,18 @@ std::optional<SpecialTokens::Found> SpecialTokens::find(std::string_view text, s
     if (longest) return longest;
   }
   return std::nullopt;
+}
+
+std::string without(std::string_view text, std::string_view guard) {
+  if (guard.empty()) return std::string(text);
+  std::string out;
+  out.reserve(text.size());
+  for (size_t from = 0; from < text.size();) {
+    const size_t at = std::min(text.find(guard, from), text.size());
+    out.append(text.substr(from, at - from));
+    from = at + guard.size();
+  }
+  return out;
 }
 
 }  // namespace pacer::text

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -43,5 +44,8 @@ class SpecialTokens {
   std::unordered_map<uint64_t, uint32_t> children_;  // node << 8 | byte
   std::array<bool, 256> is_first_byte_{};
 };
+
+// The text with the guards taken out again that broke up special tokens in it (chat_template.h).
+std::string without(std::string_view text, std::string_view guard);
 
 }  // namespace pacer::text

@@ -110,17 +110,6 @@ Result<std::unique_ptr<TextEncoder>> make_encoder(const Vocabulary& vocabulary) 
   return make_word_piece_encoder(vocabulary);
 }
 
-std::string without(std::string_view text, std::string_view guard) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t from = 0; from < text.size();) {
-    const size_t at = std::min(text.find(guard, from), text.size());
-    out.append(text.substr(from, at - from));
-    from = at + guard.size();
-  }
-  return out;
-}
-
 }  // namespace
 
 struct Tokenizer::Impl {
