@@ -318,6 +318,14 @@ TEST(Vocabulary, SpecialTextsAreBoundedAndUtf8) {
   EXPECT_THAT(many.refusal(), HasSubstr("the limit is 1048576"));
 }
 
+TEST(Vocabulary, TextsAreBoundedTogether) {
+  Builder b;
+  for (int i = 0; i < 63; ++i) b.add(std::string(1 << 20, 'x'));
+  EXPECT_NE(b.build(), nullptr);
+  b.add(std::string(1 << 20, 'x'));  // with the bytes and the two control tokens, too much
+  EXPECT_THAT(b.refusal(), HasSubstr("bytes together; the limit is 67108864"));
+}
+
 TEST(Vocabulary, DuplicatesAndEmptyTextsAreTolerated) {
   Builder b;
   b.add("a");  // the byte token 'a' came first

@@ -22,6 +22,8 @@ namespace {
 constexpr size_t kTokensMax = 1 << 22;
 // Some vocabularies have several merges for a token.
 constexpr size_t kMergesMax = 1 << 24;
+// Token texts are kept several times over. Real ones: eight bytes each, three megabytes together.
+constexpr size_t kTextSizeSumMax = 1 << 26;
 // Bounds on what the trees over special tokens cost. Real ones: about 30 bytes each, 80 kB
 // together.
 constexpr size_t kSpecialTextSizeMax = 512;
@@ -80,6 +82,14 @@ Status check_id(const char* name, std::optional<TokenId> id, size_t token_count)
   if (!id || *id < token_count) return Ok{};
   return error(Code::kBadFile, "the {} token id is {}; the vocabulary has {} tokens", name, *id,
                token_count);
+}
+
+Status check_text_sizes(const Vocabulary& vocabulary) {
+  size_t sum = 0;
+  for (const std::string& text : vocabulary.tokens) sum += text.size();
+  if (sum <= kTextSizeSumMax) return Ok{};
+  return error(Code::kBadFile, "the tokens have {} bytes together; the limit is {}", sum,
+               kTextSizeSumMax);
 }
 
 Status check_special_texts(const Vocabulary& vocabulary) {
@@ -278,6 +288,7 @@ Status check_vocabulary(const Vocabulary& vocabulary) {
   if (vocabulary.add_eos && !vocabulary.eos) {
     return error(Code::kBadFile, "the tokenizer adds an EOS token but has none");
   }
+  TRY(check_text_sizes(vocabulary));
   TRY(check_special_texts(vocabulary));
   return model->check(vocabulary);
 }
