@@ -19,7 +19,8 @@ struct CloseFile {
 
 }  // namespace
 
-Result<std::string> read_input(const std::string& path) {
+Result<std::string> read_input(const std::string& path, uint64_t bytes_max) {
+  const std::string name = path == "-" ? "standard input" : path;
   const std::unique_ptr<std::FILE, CloseFile> file(path == "-" ? stdin
                                                                : std::fopen(path.c_str(), "rb"));
   if (file == nullptr) return error(Code::kIo, "cannot open {}: {}", path, std::strerror(errno));
@@ -28,12 +29,13 @@ Result<std::string> read_input(const std::string& path) {
   while (true) {
     const size_t count = std::fread(chunk, 1, sizeof chunk, file.get());
     bytes.append(chunk, count);
-    if (bytes.size() > kInputBytesMax) {
-      return error(Code::kTooLarge, "{} has more than {}", path, human_bytes(kInputBytesMax));
+    if (bytes.size() > bytes_max) {
+      return error(Code::kTooLarge, "{} has more than {}, which is the limit", name,
+                   human_bytes(bytes_max));
     }
     if (count == sizeof chunk) continue;
     if (std::ferror(file.get()) != 0) {
-      return error(Code::kIo, "cannot read {}: {}", path, std::strerror(errno));
+      return error(Code::kIo, "cannot read {}: {}", name, std::strerror(errno));
     }
     return bytes;
   }

@@ -27,9 +27,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-// Positions in a text are 32 bits wide in the tokenizers, and a space may become three bytes.
-constexpr size_t kTextBytesMax = size_t{1} << 30;
-
 struct TokenizeFlags {
   std::string model;
   std::string text = "-";
@@ -64,10 +61,6 @@ Status tokenize(const TokenizeFlags& flags) {
   ASSIGN_OR_RETURN(const auto tokenizer, text::Tokenizer::from_gguf(file));
   ASSIGN_OR_RETURN(const std::string text, read_input(flags.text));
   const std::string name = flags.text == "-" ? "standard input" : flags.text;
-  if (text.size() > kTextBytesMax) {
-    return error(Code::kTooLarge, "{}: {} bytes are too many; at most {} are tokenised at once",
-                 name, text.size(), kTextBytesMax);
-  }
   const text::EncodeOptions options = {.add_special = !flags.no_special,
                                        .parse_special = !flags.no_special};
   if (flags.jsonl) {

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/input_file.h"
 #include "gguf/test_gguf.h"
 #include "text/test_tokenizer.h"
 
@@ -96,6 +97,17 @@ TEST(Tokenize, ALineThatIsNoStringEndsTheRun) {
     EXPECT_EQ(outcome.output, "[256,97]\n") << line;
     EXPECT_NE(outcome.messages.find("line 2 is no JSON string"), std::string::npos) << line;
   }
+}
+
+TEST(InputFile, IsReadWholeOrRefusedAtTheLimit) {
+  const gguf::TempFile file = text_file(std::string_view("a\0bc\n", 5));
+  const auto text = read_input(file.path(), 5);
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_EQ(*text, std::string("a\0bc\n", 5));
+  const auto longer = read_input(file.path(), 4);
+  ASSERT_FALSE(longer.ok());
+  EXPECT_EQ(longer.error().code, Code::kTooLarge);
+  EXPECT_EQ(longer.error().message, file.path() + " has more than 4 B, which is the limit");
 }
 
 TEST(Tokenize, WhatCannotBeReadFails) {
