@@ -6,6 +6,7 @@
 
 #include "api/endpoints/endpoints.h"
 #include "api/error_format.h"
+#include "api/field_rules.h"
 #include "api/json_body.h"
 #include "api/json_format.h"
 #include "api/messages.h"
@@ -45,12 +46,14 @@ Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
                    "prompt"};
     }
     const text::EncodeOptions encode = read_encode_options(fields);
+    check_other_fields(fields, context.field_warnings);
     if (!fields.ok()) return fields.error();
     // An empty prompt is fine here: it has no tokens, or a BOS.
     tokens.ids = context.tokenizer.encode(text, encode);
     return tokens;
   }
   const Json chat = read_chat(fields, context.chat_template, context.field_warnings);
+  check_other_fields(fields, context.field_warnings);
   if (!fields.ok()) return fields.error();
   ASSIGN_OR_RETURN(tokens.ids, encode_chat(chat, context));
   return tokens;
