@@ -4,7 +4,9 @@
 
 #include "text/chat_template.h"
 
-#include <fstream>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "text/special_tokens.h"  // without
@@ -20,8 +22,13 @@ constexpr std::string_view kChatMl =
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-// More than any template may have (rust/text_ffi/src/template.rs).
-constexpr size_t kFileBytesRead = 256 << 10;
+// The limit that compile() has for any template (rust/text_ffi/src/template.rs), known here so that
+// no more of a file is read.
+constexpr size_t kFileBytesMax = 128 << 10;
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
 
 pacer_text_view view(std::string_view text) {
   return {text.data(), text.size()};
@@ -119,14 +126,15 @@ Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_gguf(const gguf::File& 
 
 Result<std::unique_ptr<ChatTemplate>> ChatTemplate::from_file(const std::string& path,
                                                               const Tokenizer& tokenizer) {
-  std::ifstream file(path, std::ios::binary);
-  std::string source;
-  // One byte more than is allowed, so that compile() says that it is too much.
-  std::vector<char> bytes(kFileBytesRead);
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  source.assign(bytes.data(), static_cast<size_t>(file.gcount()));
-  if (file.bad() || !(file.good() || file.eof())) {
-    return error(Code::kIo, "cannot read the chat template '{}'", path);
+  const std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  std::string source(kFileBytesMax + 1, '\0');  // the byte more tells that there is more
+  if (file != nullptr) source.resize(std::fread(source.data(), 1, source.size(), file.get()));
+  if (file == nullptr || std::ferror(file.get()) != 0) {
+    return error(Code::kIo, "cannot read the chat template '{}': {}", path, std::strerror(errno));
+  }
+  if (source.size() > kFileBytesMax) {
+    return error(Code::kBadFile, "{}: the chat template has more bytes than the limit of {}", path,
+                 kFileBytesMax);
   }
   auto compiled = compile(std::move(source), tokenizer);
   if (!compiled) {

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <span>
 #include <string>
 #include <thread>
@@ -270,7 +272,8 @@ TEST_F(ChatTemplateTest, AFileOfTheUsersIsReadWholeOrRefusedByName) {
   const auto longest = write(std::string(128 << 10, 'x'));
   EXPECT_TRUE(ChatTemplate::from_file(longest.path(), *tokenizer_).ok());
   for (const auto& [source, reason] :
-       {std::pair{std::string((128 << 10) + 1, 'x'), "the limit is 131072"},
+       {std::pair{std::string((128 << 10) + 1, 'x'), "more bytes than the limit of 131072"},
+        std::pair{std::string(400'000, 'x'), "more bytes than the limit of 131072"},
         std::pair{std::string("{{ a"), "chat template:1"},
         std::pair{std::string("\xff"), "not UTF-8"}}) {
     const auto file = write(source);
@@ -279,11 +282,13 @@ TEST_F(ChatTemplateTest, AFileOfTheUsersIsReadWholeOrRefusedByName) {
     EXPECT_THAT(refused.error().message, HasSubstr(file.path() + ": "));
     EXPECT_THAT(refused.error().message, HasSubstr(reason));
   }
-  for (const char* path : {"/nowhere/template.jinja", "/"}) {
+  for (const auto& [path, reason] :
+       {std::pair{"/nowhere/template.jinja", ENOENT}, std::pair{"/", EISDIR}}) {
     const auto absent = ChatTemplate::from_file(path, *tokenizer_);
     ASSERT_FALSE(absent.ok());
     EXPECT_EQ(absent.error().code, Code::kIo);
-    EXPECT_THAT(absent.error().message, HasSubstr(path));
+    EXPECT_THAT(absent.error().message,
+                HasSubstr(fmt::format("'{}': {}", path, std::strerror(reason))));
   }
 }
 
