@@ -17,7 +17,7 @@ for arg in "$@"; do
     case "$arg" in
         -h | --help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}"; exit 0 ;;
         --check) check=yes ;;
-        -m | --model | --model=*) own_model=yes; serve_flags+=("$arg") ;;
+        -m* | --model | --model=*) own_model=yes; serve_flags+=("$arg") ;;
         *) serve_flags+=("$arg") ;;
     esac
 done

@@ -12,7 +12,7 @@ cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
 if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 
 # What sanitizers watch: all that has threads, pointers into files, or input from outside.
-sanitized=(base sys gguf tensor text kv sched engine http api metrics model runner)
+sanitized=(base sys gguf tensor text kv sched engine http api metrics model runner cli)
 
 bold="" plain=""
 if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi

@@ -18,7 +18,8 @@ namespace {
 
 constexpr size_t kReadBytes = 256 << 10;
 constexpr size_t kMembersMax = 10'000;
-constexpr uint64_t kTextBytesMax = 1 << 20;
+constexpr uint64_t kTextBytesMax = 1 << 20;  // of one kept member
+constexpr size_t kTextsMax = 16;             // kept members: a package has one METADATA
 // Weights hardly shrink; what unpacks to more than this many times its size is a trap.
 constexpr uint64_t kGrowthMax = 32;
 constexpr uint64_t kSmallBytes = 16 << 20;
@@ -106,6 +107,9 @@ Result<ArchiveContents> read_archive(const std::string& path,
   const auto look = [&](archive* a, const ArchiveMember& member) -> Result<bool> {
     contents.members.push_back(member);
     if (!keep(member)) return true;
+    if (contents.texts.size() >= kTextsMax) {
+      return error(Code::kTooLarge, "'{}' has more than {} texts of a package", path, kTextsMax);
+    }
     std::string& text = contents.texts[member.name];
     const auto append = [&](std::span<const std::byte> bytes) -> Status {
       text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());

@@ -26,7 +26,8 @@ struct ArchiveContents {
   std::map<std::string, std::string> texts;  // by member name: those that were asked for
 };
 
-// Lists `path`, and keeps the contents of members for which `keep` holds (each at most 1 MiB).
+// Lists `path`, and keeps the contents of members for which `keep` holds (each at most 1 MiB, 16 in
+// all).
 Result<ArchiveContents> read_archive(const std::string& path,
                                      const std::function<bool(const ArchiveMember&)>& keep);
 

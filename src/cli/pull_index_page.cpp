@@ -177,15 +177,18 @@ Result<std::vector<IndexFile>> parse_index_json(std::string_view body, const std
 
 Result<std::vector<IndexFile>> parse_index_html(std::string_view body, const std::string& url) {
   std::vector<IndexFile> files;
-  size_t at = 0;
-  while (files.size() < kFilesMax && (at = body.find('<', at)) != std::string_view::npos) {
+  size_t tags = 0;
+  for (size_t at = 0; (at = body.find('<', at)) != std::string_view::npos;) {
     ++at;
     const std::string_view rest = body.substr(at);
     if (rest.size() < 2 || (rest[0] != 'a' && rest[0] != 'A') ||
         std::string_view(" \t\r\n").find(rest[1]) == std::string_view::npos) {
       continue;
     }
-    const LinkTag link = parse_link_tag(rest.substr(1, std::min(rest.find('>'), rest.size()) - 1));
+    const size_t close = rest.find('>');
+    if (close == std::string_view::npos || ++tags > kFilesMax) break;
+    const LinkTag link = parse_link_tag(rest.substr(1, close - 1));
+    at += close;
     if (link.href.empty()) continue;
     IndexFile file;
     file.yanked = link.yanked;
@@ -227,7 +230,7 @@ Result<IndexFile> choose_index_file(const std::vector<IndexFile>& files, std::st
                  versions.empty() ? "" : fmt::format(" (there is {})", gguf::shown(versions)));
   }
   TRY(check_relative_name(best->name, "a file of pypi:" + std::string(project)));
-  if (!best->sha256.empty() && !http::is_sha256(best->sha256)) {
+  if (!best->sha256.empty() && !http::parse_sha256(best->sha256)) {
     return error(Code::kBadFile, "pypi:{}: the index gives '{}' as SHA-256 of {}", project,
                  gguf::shown(best->sha256), best->name);
   }
@@ -255,16 +258,39 @@ std::vector<IndexSource> parse_requirements(std::string_view metadata) {
   return requirements;
 }
 
-std::string find_checksum(std::string_view sums, std::string_view name) {
-  std::string found;
+namespace {
+
+// Calls `use(sum, name)` for each line "SUM  NAME" or "SUM *NAME", the name without its folder.
+template <class Use>
+void for_each_checksum(std::string_view sums, Use&& use) {
   for_each_line(sums, [&](std::string_view line) {
     const std::string_view sum = line.substr(0, std::min(line.find(' '), line.size()));
     std::string_view file = trimmed(line.substr(sum.size()));
     if (file.starts_with('*')) file.remove_prefix(1);
     file = file.substr(file.rfind('/') + 1);
-    if (file == name && http::is_sha256(sum)) found = lower(sum);
+    if (const auto parsed = http::parse_sha256(sum)) use(*parsed, file);
+  });
+}
+
+}  // namespace
+
+std::string find_checksum(std::string_view sums, std::string_view name) {
+  std::string found;
+  for_each_checksum(sums, [&](const std::string& sum, std::string_view file) {
+    if (file == name) found = sum;
   });
   return found;
+}
+
+std::string find_model_name(std::string_view sums) {
+  std::string found;
+  size_t count = 0;
+  for_each_checksum(sums, [&](const std::string&, std::string_view file) {
+    if (!file.ends_with(".gguf")) return;
+    found = file;
+    ++count;
+  });
+  return count == 1 ? found : "";
 }
 
 std::optional<PartName> parse_part_name(std::string_view name) {

@@ -80,6 +80,8 @@ Result<http::DownloadResponse> fetch_model_file(PullContext& context,
     there.status = 200;
     return there;
   }
+  // Before gigabytes come. Without a checksum it may still be the same file: place() tells.
+  if (!expected.sha256.empty()) TRY(context.store.check_ours(name));
   ASSIGN_OR_RETURN(
       http::PartFile part,
       context.store.open_part(

@@ -73,8 +73,16 @@ fs::path ModelStore::manifest_path(const std::string& source) const {
 std::optional<std::vector<std::string>> ModelStore::find(const std::string& source) const {
   std::ifstream in(manifest_path(source));
   std::vector<std::string> names;
-  for (std::string name; std::getline(in, name);) {
-    if (!check_relative_name(name, "a remembered file") || !is_right(name)) return std::nullopt;
+  // "SHA256  NAME": another source may have put another file under the same name since.
+  constexpr size_t kNameAt = 66;
+  for (std::string line; std::getline(in, line);) {
+    const auto sum = http::parse_sha256(std::string_view(line).substr(0, kNameAt - 2));
+    if (!sum || line.size() <= kNameAt) return std::nullopt;
+    const std::string name = line.substr(kNameAt);
+    if (!check_relative_name(name, "a remembered file") || checksum_of(name) != sum ||
+        !is_right(name)) {
+      return std::nullopt;
+    }
     names.push_back(name);
   }
   if (names.empty()) return std::nullopt;
@@ -84,7 +92,9 @@ std::optional<std::vector<std::string>> ModelStore::find(const std::string& sour
 Status ModelStore::remember(const std::string& source,
                             const std::vector<std::string>& names) const {
   std::string text;
-  for (const std::string& name : names) text += name + "\n";
+  for (const std::string& name : names) {
+    text += fmt::format("{}  {}\n", checksum_of(name).value_or(""), name);
+  }
   return write_small_file(manifest_path(source), text);
 }
 
@@ -92,8 +102,7 @@ std::optional<std::string> ModelStore::checksum_of(const std::string& name) cons
   std::ifstream in(path_of(name) + ".sha256");
   std::string sum;
   in >> sum;
-  if (!http::is_sha256(sum)) return std::nullopt;
-  return sum;
+  return http::parse_sha256(sum);
 }
 
 Status ModelStore::write_checksum(const std::string& name, const std::string& sha256) const {
@@ -118,6 +127,14 @@ bool ModelStore::adopt(const std::string& name, const std::string& sha256) const
   return got && *got == sha256 && (write_checksum(name, sha256).ok() || true);
 }
 
+Status ModelStore::check_ours(const std::string& name) const {
+  if (!fs::exists(path_of(name)) || checksum_of(name)) return Ok{};
+  return error(Code::kIo,
+               "'{}' is there already, is another file than the one to come, and was not put there "
+               "by a pull; move it away first",
+               path_of(name));
+}
+
 Result<http::PartFile> ModelStore::open_part(const std::string& name,
                                              const std::string& source) const {
   const fs::path path = path_of(name);
@@ -136,12 +153,7 @@ Status ModelStore::place(http::PartFile& part, const std::string& name) const {
                  gguf::shown(magic));
   }
   if (fs::exists(part.path()) && !checksum_of(name)) {
-    if (!adopt(name, sha256)) {
-      return error(Code::kIo,
-                   "'{}' is there already, is another file than the one that came (SHA-256 {}), "
-                   "and was not put there by a pull; move it away first",
-                   part.path(), sha256);
-    }
+    if (!adopt(name, sha256)) return check_ours(name);
     part.discard();
     return Ok{};
   }

@@ -3,12 +3,11 @@
 //
 //   models/NAME.gguf           a model
 //   models/NAME.gguf.sha256    its checksum as `sha256sum -c` reads it; newer than the model:
-//   nobody
-//                              touched it since, so it need not be read again
+//                              nobody touched it since, so it need not be read again
 //   models/NAME.gguf.part      one on its way (http/download_part.h)
 //   models/.pull/lock          held while a pull writes here
-//   models/.pull/SOURCE        the names of the files that a source meant, so that the next start
-//                              with the same -m needs no network
+//   models/.pull/SOURCE        checksums and names of the files that a source meant, so that the
+//                              next start with the same -m needs no network
 //   models/.pull/*.whl ...     packages on their way to be unpacked
 #pragma once
 
@@ -50,8 +49,9 @@ class ModelStore {
   // Whether a file with this checksum is here, whoever put it here; then it is remembered.
   bool adopt(const std::string& name, const std::string& sha256) const;
 
-  // The part of `name`, ready to be written. Refused when there is a file of that name that we did
-  // not put there.
+  // An Error when there is a file of that name that no pull put there.
+  Status check_ours(const std::string& name) const;
+  // The part of `name`, ready to be written.
   Result<http::PartFile> open_part(const std::string& name, const std::string& source) const;
   // A finished part becomes `name`, if it is a GGUF file. The same file already there is fine.
   Status place(http::PartFile& part, const std::string& name) const;

@@ -193,6 +193,8 @@ TEST(PullIndex, PartsAreNumberedAndSumsNamed) {
   EXPECT_EQ(find_checksum(sums, "y.gguf"), b);
   EXPECT_EQ(find_checksum(sums, "z.gguf"), "");
   EXPECT_EQ(find_checksum("", "x.gguf"), "");
+  EXPECT_EQ(find_model_name(a + "  d/x.gguf\n" + b + "  x.gguf.part00"), "x.gguf");
+  EXPECT_EQ(find_model_name(sums), "");  // of several none
 }
 
 TEST(PullProgress, ALineHasItsFiguresAndFitsItsWidth) {

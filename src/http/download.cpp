@@ -103,11 +103,12 @@ Result<DownloadResponse> Downloader::retry(const DownloadRequest& request,
     std::chrono::milliseconds pause = options_.backoff * (1u << std::min(failures, 6u));
     curl_off_t retry_after = 0;
     curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &retry_after);
-    if (answered && retry_after > 0) pause = std::chrono::seconds(retry_after);
-    if (pause > options_.retry_after_max) {
+    // Compared as it came: a server may say any number.
+    if (answered && retry_after > std::chrono::seconds(options_.retry_after_max).count()) {
       return error(Code::kUnavailable, "{} answered {} and asks to wait {} s; try again later",
-                   shown_url(request.url), attempt.response.status, pause.count() / 1000);
+                   shown_url(request.url), attempt.response.status, retry_after);
     }
+    if (answered && retry_after > 0) pause = std::chrono::seconds(retry_after);
     ++failures;
     if (options_.on_retry) {
       options_.on_retry(fmt::format("{}: {}; trying again in {:.1f} s", shown_url(request.url),
@@ -154,7 +155,7 @@ Result<DownloadResponse> Downloader::get_file(const DownloadRequest& request, Pa
     ASSIGN_OR_RETURN(DownloadResponse response, fetch_rest(request, part, expected));
     if (!response.ok()) return response;
     std::string wanted = expected.sha256;
-    if (wanted.empty() && is_sha256(response.linked_etag)) wanted = response.linked_etag;
+    if (wanted.empty()) wanted = parse_sha256(response.linked_etag).value_or("");
     if (wanted.empty() || part.sha256() == wanted) return response;
     if (!went_on) {
       const std::string got = part.sha256();

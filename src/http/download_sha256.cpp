@@ -79,9 +79,16 @@ std::string sha256_of(std::string_view text) {
   return digest.hex();
 }
 
-bool is_sha256(std::string_view text) {
-  return text.size() == 64 &&
-         text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+std::optional<std::string> parse_sha256(std::string_view text) {
+  if (text.size() != 64 ||
+      text.find_first_not_of("0123456789abcdefABCDEF") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  std::string sum(text);
+  for (char& c : sum) {
+    if (c >= 'A' && c <= 'F') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return sum;
 }
 
 }  // namespace pacer::http

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,7 +31,7 @@ class Sha256 {
 Result<std::string> sha256_of_file(const std::string& path);
 std::string sha256_of(std::string_view text);
 
-// 64 hexadecimal digits, in either case.
-bool is_sha256(std::string_view text);
+// 64 hexadecimal digits in either case, as hex() writes them; nothing when it is something else.
+std::optional<std::string> parse_sha256(std::string_view text);
 
 }  // namespace pacer::http

