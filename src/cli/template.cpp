@@ -1,14 +1,19 @@
 // pacer template: what a chat template makes of messages, byte for byte.
 //
 // For whoever writes or doubts a template: stdout has the rendered text and nothing else, so that
-// it can be compared. Messages reach the template as they are written; the API's own rules for them
-// (docs/api.md) are not applied.
+// it can be compared. Messages reach the template as they are written, as Jinja2 would get them.
+// With --request the file is the body of a chat request, and the server's own rules apply, by the
+// server's own code: developer is system, parts are joined, what it refuses is refused.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "api/field_rules.h"
+#include "api/generation_options.h"
+#include "api/json_body.h"
+#include "api/messages.h"
 #include "base/log.h"
 #include "cli/commands.h"
 #include "cli/input_file.h"
@@ -29,13 +34,15 @@ struct TemplateFlags {
   std::string model;
   std::string chat_template;
   std::string messages;
+  bool is_request = false;
 };
 
-// "[json.exception.parse_error.101] parse error at line 1, ..." without the library's name.
+// "[json.exception.parse_error.101] parse error at line 1, ...; last read: '...'" without the
+// library's name, and without what was read: it may be a whole message, and no UTF-8.
 std::string detail_of(const nlohmann::json::exception& exception) {
-  const std::string what = exception.what();
-  const size_t end = what.find("] ");
-  return end == std::string::npos ? what : what.substr(end + 2);
+  std::string what = exception.what();
+  if (const size_t end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
+  return what.substr(0, what.find("; last read"));
 }
 
 // The variables of the template: an object with "messages" in it.
@@ -65,13 +72,35 @@ Result<Json> read_variables(const std::string& path) {
   return variables;
 }
 
+// What POST /v1/chat/completions would give to the template for the body in the file.
+Result<Json> read_request(const std::string& path, const text::ChatTemplate& chat_template) {
+  ASSIGN_OR_RETURN(const std::string text, read_input(path));
+  const Result<Json> body = api::parse_json_object(text);
+  if (!body) return error(body.error().code, "{}: {}", path, body.error().message);
+  api::Fields fields(*body);
+  api::FieldWarnings warnings;
+  api::RandomSource random;
+  fields.find("model");  // any: only a server has a name for its model
+  api::read_generation_options(fields, api::AnswerKind::kChat, random);
+  Json variables = api::read_chat(fields, chat_template, warnings);
+  api::check_other_fields(fields, warnings);
+  if (!fields.ok()) return error(fields.error().code, "{}: {}", path, fields.error().message);
+  return variables;
+}
+
 Status print_rendered(const TemplateFlags& flags) {
-  ASSIGN_OR_RETURN(const Json variables, read_variables(flags.messages));
+  Json variables;
+  if (!flags.is_request) {
+    ASSIGN_OR_RETURN(variables, read_variables(flags.messages));
+  }
   ASSIGN_OR_RETURN(const std::string path, resolve_model(flags.model));
   ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(path));
   ASSIGN_OR_RETURN(const auto tokenizer, text::Tokenizer::from_gguf(file));
   ASSIGN_OR_RETURN(const auto chat_template,
                    load_chat_template(flags.chat_template, file, *tokenizer));
+  if (flags.is_request) {
+    ASSIGN_OR_RETURN(variables, read_request(flags.messages, *chat_template));
+  }
   ASSIGN_OR_RETURN(const text::RenderedChat chat, chat_template->render(variables.dump()));
   const std::string plain = chat.plain_text();
   if (std::fwrite(plain.data(), 1, plain.size(), stdout) != plain.size() ||
@@ -89,7 +118,10 @@ void add_template(CLI::App& app, int* exit_code) {
   command->footer(
       "Prints the text that the chat template makes of the messages, and nothing else: no newline\n"
       "is added. A beginning-of-text token is printed where the template writes its text; where a\n"
-      "model wants one and the template writes none, it is added as a token and not seen here.");
+      "model wants one and the template writes none, it is added as a token and not seen here.\n"
+      "Messages reach the template as they are written; the server changes a few things before\n"
+      "(developer becomes system, parts are joined, null content is \"\", arguments of calls\n"
+      "become objects): --request shows a chat request as the server's model sees it.");
   command->add_option("-m,--model", flags->model, kModelHelp)->required()->type_name("MODEL");
   add_chat_template_flag(*command, &flags->chat_template);
   command
@@ -100,6 +132,9 @@ void add_template(CLI::App& app, int* exit_code) {
           "unless given); - is stdin")
       ->required()
       ->type_name("MESSAGES.json");
+  command->add_flag("--request", flags->is_request,
+                    "MESSAGES.json is the body of a POST /v1/chat/completions: the server's own\n"
+                    "rules apply, and what it refuses is refused");
   command->callback([flags, exit_code] {
     if (const Status status = print_rendered(*flags); !status) {
       log::error("{}", status.error().message);
