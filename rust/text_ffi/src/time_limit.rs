@@ -3,8 +3,9 @@
 //!
 //! Processor time of the render's own thread, so that a busy machine refuses nobody. Looked at for
 //! every turn of a loop, call of a macro, output, method and filter of ours: between two of these
-//! there is at most the text of the template itself, which can hold some 14,000 comparisons: with the
-//! longest texts that a request may bring they took 20 s (measured). No shipped template is like that.
+//! there is at most the text of the template itself, which can hold some 14,000 comparisons: with
+//! the longest texts that a request may bring they took 20 s (measured). No shipped template is
+//! like that.
 
 use std::cell::Cell;
 use std::fmt;
