@@ -76,6 +76,33 @@ std::string from_hex(const std::string& hex) {
   return bytes;
 }
 
+struct LlamaCppCase {
+  std::string name, text;
+  bool is_utf8;
+  EncodeOptions options;
+  std::vector<TokenId> ids;
+};
+
+template <class Check>
+void compare_with_llama_cpp(const std::string& vocabulary, const Check& check) {
+  std::ifstream lines(PACER_SOURCE_DIR "/tests/text/llama_cpp/" + vocabulary + ".ids");
+  const int count = for_each_case("llama_cpp/texts.jsonl", [&](const Json& c) {
+    const bool is_text = c.contains("text");
+    const bool special = c["special"];
+    std::string line;
+    ASSERT_TRUE(std::getline(lines, line)) << vocabulary << ".ids has a line for each text";
+    std::istringstream numbers(line);
+    check(LlamaCppCase{
+        .name = c["name"],
+        .text = is_text ? c["text"].get<std::string>() : from_hex(c["hex"].get<std::string>()),
+        .is_utf8 = is_text,
+        .options = {.add_special = special, .parse_special = special},
+        .ids = {std::istream_iterator<TokenId>(numbers), {}},
+    });
+  });
+  EXPECT_GE(count, 70);
+}
+
 class LlamaCpp : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LlamaCpp, IdsAreEqual) {
@@ -85,24 +112,43 @@ TEST_P(LlamaCpp, IdsAreEqual) {
   ASSERT_TRUE(file.ok()) << file.error().message;
   const auto tokenizer = Tokenizer::from_gguf(*file);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
-  std::ifstream lines(PACER_SOURCE_DIR "/tests/text/llama_cpp/" + std::string(GetParam()) + ".ids");
-  const int count = for_each_case("llama_cpp/texts.jsonl", [&](const Json& c) {
-    const bool is_text = c.contains("text");
-    const std::string text =
-        is_text ? c["text"].get<std::string>() : from_hex(c["hex"].get<std::string>());
-    const bool special = c["special"];
-    std::string line;
-    ASSERT_TRUE(std::getline(lines, line));
-    std::istringstream numbers(line);
-    const std::vector<TokenId> expected{std::istream_iterator<TokenId>(numbers), {}};
-    const auto ids = (*tokenizer)->encode(text, {.add_special = special, .parse_special = special});
-    EXPECT_EQ(ids, expected) << c["name"];
-    if (is_text && !special) {
-      EXPECT_EQ((*tokenizer)->decode(ids, false), text) << c["name"];
+  compare_with_llama_cpp(GetParam(), [&](const LlamaCppCase& c) {
+    EXPECT_EQ((*tokenizer)->encode(c.text, c.options), c.ids) << c.name;
+    if (c.is_utf8 && !c.options.parse_special) {
+      EXPECT_EQ((*tokenizer)->decode(c.ids, false), c.text) << c.name;
     }
   });
-  EXPECT_GE(count, 70);
 }
+
+// What tests/text/cut_vocabulary.py leaves of vocabularies that are too large to commit.
+class CutVocabulary : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CutVocabulary, IdsAreThoseOfTheWhole) {
+  const auto file = gguf::File::open(PACER_SOURCE_DIR "/tests/text/llama_cpp/" +
+                                     std::string(GetParam()) + ".gguf");
+  ASSERT_TRUE(file.ok()) << file.error().message;
+  const auto tokenizer = Tokenizer::from_gguf(*file);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+  const std::vector<uint64_t>* original = file->find_uints("pacer.test.original_ids");
+  ASSERT_NE(original, nullptr);
+  ASSERT_EQ(original->size(), (*tokenizer)->vocabulary_size());
+  compare_with_llama_cpp(GetParam(), [&](const LlamaCppCase& c) {
+    std::vector<TokenId> ids = (*tokenizer)->encode(c.text, c.options);
+    for (TokenId& id : ids) id = static_cast<TokenId>((*original)[id]);
+    EXPECT_EQ(ids, c.ids) << c.name;
+  });
+}
+
+std::string letters_and_digits(const ::testing::TestParamInfo<const char*>& vocabulary) {
+  std::string name = vocabulary.param;
+  std::erase(name, '-');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Vocabularies, CutVocabulary,
+                         ::testing::Values("bert-bge", "falcon", "gpt-2", "gpt-neox", "phi-3",
+                                           "qwen2", "qwen35"),
+                         letters_and_digits);
 
 std::string model_name(const ::testing::TestParamInfo<const char*>& model) {
   return model.index == 0 ? "SmolLM2" : "Gemma3";

@@ -6,7 +6,8 @@
   PACER_VOCABS=DIR tests/text/check_vocabularies.py --pacer build/dev/pacer  # DIR has ggml-vocab-*.gguf
 
 The references: the .inp and .out files beside the vocabularies, and tests/text/llama_cpp (made by
-tools/make_token_fixture.py). Not part of CI: the vocabularies are large. Without them it says so and exits with 77.
+tools/make_token_fixture.py). ctest runs this as text_vocabularies; without the vocabularies, which are large, it says so and exits with 77. Of some of
+them a part is committed and tested always (cut_vocabulary.py).
 """
 import argparse
 import json
@@ -104,7 +105,7 @@ def main():
             unpack(a.sdist or download(folder), folder)
         models = sorted(folder.glob("ggml-vocab-*.gguf"))
         if not models:
-            print("skipped: no vocabularies; set PACER_VOCABS, or give --sdist or --download")
+            print("skipped: no ggml-vocab-*.gguf; set PACER_VOCABS, or give --sdist or --download")
             return 77
         failures = 0
         for model in models:
