@@ -5,7 +5,6 @@
 
 Exits 77 (skipped) with a sentence when the model is not there.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -15,18 +14,11 @@ import sys
 import tempfile
 import unittest
 
+from real_models import GEMMA3, SMOLLM2, main
+
 PACER = ""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEXT = ROOT / "tests/golden/shakespeare_60k.txt"
-
-
-def models() -> pathlib.Path:
-    home = os.environ.get("PACER_HOME") or str(pathlib.Path.home() / ".cache/pacer")
-    return pathlib.Path(os.environ.get("PACER_MODELS") or home + "/models")
-
-
-SMOLLM2 = models() / "SmolLM2-135M-Instruct.Q4_1.gguf"
-GEMMA3 = models() / "gemma-3-270m-q4_k_m.gguf"
 
 
 def run(*arguments, stdin: bytes = b"", env: dict | None = None) -> subprocess.CompletedProcess:
@@ -249,19 +241,10 @@ class Tokenize(WithFiles):
         self.assertIn("cannot open /no/such", self.refusal("tokenize", "-m", SMOLLM2, "-f", "/no/such"))
 
 
-def main() -> int:
+def take_pacer(path: str):
     global PACER
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pacer", required=True)
-    args, rest = parser.parse_known_args()
-    PACER = str(pathlib.Path(args.pacer).resolve())
-    for model in (SMOLLM2, GEMMA3):
-        if not model.exists():
-            print(f"skipped: no model at {model}; `pacer pull` fetches it")
-            return 1 if os.environ.get("PACER_REQUIRE_MODEL") else 77
-    program = unittest.main(argv=[sys.argv[0], *rest], verbosity=2, exit=False)
-    return 0 if program.result.wasSuccessful() else 1
+    PACER = path
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, take_pacer))

