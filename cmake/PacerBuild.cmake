@@ -18,7 +18,8 @@ if(PACER_SANITIZE)
   add_compile_options(-fsanitize=${PACER_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   # vptr: it opens a pipe to look at memory, and so takes a lack of file descriptors, which a test
   # makes on purpose, for a broken object.
-  add_compile_options(-fno-sanitize=vptr)
+  # object-size: what it sees AddressSanitizer sees too, and it is a quarter of the time to compile.
+  add_compile_options(-fno-sanitize=vptr,object-size)
   add_link_options(-fsanitize=${PACER_SANITIZE})
 endif()
 if(PACER_FUZZ)
