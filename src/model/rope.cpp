@@ -103,9 +103,7 @@ Result<Scaling> read_scaling(const gguf::File& file, const std::string& prefix) 
 RopeConfig plain_rope(uint32_t dims, kernels::RopePairing pairing, float base) {
   RopeConfig rope{.dims = dims, .pairing = pairing, .frequencies = {}, .tensors = {}};
   for (uint32_t i = 0; i < dims / 2; ++i) {
-    // In f32, as the reference implementations do.
-    const float exponent = static_cast<float>(2 * i) / static_cast<float>(dims);
-    rope.frequencies.push_back(1.0f / std::pow(base, exponent));
+    rope.frequencies.push_back(static_cast<float>(1.0 / std::pow(double{base}, 2.0 * i / dims)));
   }
   return rope;
 }
