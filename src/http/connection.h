@@ -31,13 +31,14 @@ class Connection;
 // meets a dead io_context.
 struct ServerCore {
   ServerOptions options;
-  Router router;
   std::shared_ptr<const ErrorFormatter> format_error;
   asio::io_context io;
   std::atomic<bool> draining = false;
   std::atomic<size_t> open_requests = 0;
+  std::atomic<size_t> body_bytes = 0;  // of requests being read or handled
 
   std::mutex mutex;  // of what follows
+  std::shared_ptr<const Router> router;
   bool stopped = false;
   std::unordered_map<Connection*, std::weak_ptr<Connection>> connections;
 };

@@ -39,8 +39,13 @@ void Connection::dispatch() {
 
   std::shared_ptr<ResponseWriter> writer = begin_exchange(framing);
   // Ours do not throw; the libraries that a handler calls may.
+  std::shared_ptr<const Router> router;
+  {
+    const std::lock_guard lock(core_->mutex);
+    router = core_->router;
+  }
   try {
-    core_->router.dispatch(request, writer, *core_->format_error);
+    router->dispatch(request, writer, *core_->format_error);
   } catch (const std::exception& e) {
     log::error("the handler of {} {} threw: {}", request.method, request.path, e.what());
     writer->send((*core_->format_error)(500, "the server failed on this request"));

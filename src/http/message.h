@@ -44,16 +44,21 @@ class Headers {
   std::vector<Field> fields_;
 };
 
-struct Request {
-  std::string method;      // as sent: methods are case-sensitive
-  std::string target;      // as sent
-  std::string path;        // percent-decoded, without the query
-  std::string query;       // as sent, after the '?'; see query_value()
-  std::string path_param;  // what a trailing {name} of the route stood for, percent-decoded
-  Headers headers;
+// What is known of a request before its body is read.
+struct RequestHead {
+  std::string method;          // as sent: methods are case-sensitive
+  std::string target;          // as sent
+  std::string path;            // percent-decoded, without the query
+  std::string query;           // as sent, after the '?'; see query_value()
+  std::string path_param;      // what a trailing {name} of the route stood for, percent-decoded
+  Headers headers;             // without trailers: nobody may add a field after the gate has looked
+  std::string id;              // of X-Request-Id: the peer's where it is usable, else a fresh one
+  std::string remote_address;  // without the port; "unix" for a peer on the unix socket
+};
+
+struct Request : RequestHead {
   std::string body;
-  std::string remote_address;  // without the port
-  TimePoint arrived{};         // when its last byte was read: TTFT counts from here
+  TimePoint arrived{};  // when its last byte was read: TTFT counts from here
 };
 
 struct Response {

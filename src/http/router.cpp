@@ -18,13 +18,13 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-std::string_view raw_path(const Request& request) {
-  return std::string_view(request.target).substr(0, request.target.find('?'));
+std::string_view raw_path(const RequestHead& head) {
+  return std::string_view(head.target).substr(0, head.target.find('?'));
 }
 
 }  // namespace
 
-void Router::add(std::string method, std::string path, Handler handler) {
+void Router::add(std::string method, std::string path, Handler handler, Gate gate) {
   CHECK(path.starts_with('/'), "route '{}' does not start with '/'", path);
   Kind kind = Kind::kExact;
   if (const size_t brace = path.find('{'); brace != std::string::npos) {
@@ -45,7 +45,7 @@ void Router::add(std::string method, std::string path, Handler handler) {
   const bool known = std::any_of(route->methods.begin(), route->methods.end(),
                                  [&](const Method& m) { return m.name == method; });
   CHECK(!known, "route {} {} added twice", method, route->path);
-  route->methods.push_back(Method{std::move(method), std::move(handler)});
+  route->methods.push_back(Method{std::move(method), std::move(handler), std::move(gate)});
 }
 
 void Router::dispatch(Request& request, std::shared_ptr<ResponseWriter> writer,
@@ -53,8 +53,8 @@ void Router::dispatch(Request& request, std::shared_ptr<ResponseWriter> writer,
   const bool options = request.method == "OPTIONS";
   for (const Route& route : routes_) {
     if (!matches(route, request, &request.path_param)) continue;
-    if (const Handler* handler = find_method(route, request.method)) {
-      return (*handler)(request, std::move(writer));
+    if (const Method* method = find_method(route, request.method)) {
+      return method->handler(request, std::move(writer));
     }
     Response response =
         options ? Response{204, {}, {}}
@@ -70,21 +70,31 @@ void Router::dispatch(Request& request, std::shared_ptr<ResponseWriter> writer,
   writer->send(format_error(404, fmt::format("there is no {} here", printable(raw_path(request)))));
 }
 
-bool Router::matches(const Route& route, const Request& request, std::string* param) {
+std::optional<Response> Router::refuse(RequestHead& head) const {
+  const Gate* gate = &unmatched_gate_;
+  for (const Route& route : routes_) {
+    if (!matches(route, head, &head.path_param)) continue;
+    if (const Method* method = find_method(route, head.method)) gate = &method->gate;
+    break;
+  }
+  return *gate ? (*gate)(head) : std::nullopt;
+}
+
+bool Router::matches(const Route& route, const RequestHead& head, std::string* param) {
   switch (route.kind) {
     case Kind::kExact:
-      return request.path == route.path;
+      return head.path == route.path;
     case Kind::kRest:
-      if (!request.path.starts_with(route.path) || request.path.size() == route.path.size()) {
+      if (!head.path.starts_with(route.path) || head.path.size() == route.path.size()) {
         return false;
       }
-      *param = request.path.substr(route.path.size());
+      *param = head.path.substr(route.path.size());
       return true;
     case Kind::kSegment:
       break;
   }
   // On the path as sent, since an encoded slash is part of its segment.
-  const std::string_view raw = raw_path(request);
+  const std::string_view raw = raw_path(head);
   const size_t segment = raw.rfind('/') + 1;
   if (segment == raw.size() || percent_decode(raw.substr(0, segment)) != route.path) return false;
   std::optional<std::string> decoded = percent_decode(raw.substr(segment));
@@ -93,11 +103,11 @@ bool Router::matches(const Route& route, const Request& request, std::string* pa
   return true;
 }
 
-const Handler* Router::find_method(const Route& route, std::string_view method) {
-  const Handler* get = nullptr;
+const Router::Method* Router::find_method(const Route& route, std::string_view method) {
+  const Method* get = nullptr;
   for (const Method& m : route.methods) {
-    if (m.name == method) return &m.handler;
-    if (m.name == "GET") get = &m.handler;
+    if (m.name == method) return &m;
+    if (m.name == "GET") get = &m;
   }
   return method == "HEAD" ? get : nullptr;
 }

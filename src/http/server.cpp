@@ -124,7 +124,7 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Router rout
   CHECK(options.max_header_bytes >= 256, "max_header_bytes is {}", options.max_header_bytes);
   auto impl = std::make_unique<Impl>();
   impl->core->options = std::move(options);
-  impl->core->router = std::move(router);
+  impl->core->router = std::make_shared<const Router>(std::move(router));
   impl->core->format_error =
       std::make_shared<const ErrorFormatter>(guarded(std::move(format_error)));
   TRY(impl->listen());
@@ -141,6 +141,12 @@ Server::~Server() {
   stop();
 }
 
+void Server::set_router(Router router) {
+  auto replacement = std::make_shared<const Router>(std::move(router));
+  const std::lock_guard lock(impl_->core->mutex);
+  impl_->core->router.swap(replacement);  // the old one ends outside the lock, or with its requests
+}
+
 uint16_t Server::port() const {
   return impl_->listeners.front()->port();
 }
@@ -152,6 +158,10 @@ size_t Server::connection_count() const {
 
 size_t Server::open_request_count() const {
   return impl_->core->open_requests;
+}
+
+size_t Server::body_bytes() const {
+  return impl_->core->body_bytes;
 }
 
 void Server::stop_accepting() {

@@ -2,7 +2,8 @@
 // can be drained.
 //
 // A few I/O threads run everything here; a handler must not wait on them. Owned by cli/, which
-// starts it last and stops it first. No TLS and no HTTP/2: a reverse proxy does those.
+// starts it before the model is loaded, with a router that says so, and stops it first. TCP, TLS
+// and a unix socket; CORS and X-Request-Id on every response. No HTTP/2: a reverse proxy does that.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
@@ -21,12 +23,32 @@ namespace pacer::http {
 struct ServerOptions {
   std::string host = "127.0.0.1";  // an address, or a name: then all addresses it has here
   uint16_t port = 8000;            // 0: any free port
-  uint32_t io_threads = 4;         // one that parses a big request must not keep /health waiting
+  bool tcp = true;                 // false: only the unix socket
+
+  // A path to listen on besides host and port; mode 0660. A stale socket there is replaced; one
+  // that answers, or another kind of file, is refused. Removed when the server stops accepting.
+  std::string unix_socket;
+
+  // PEM; both or neither. With them host and port speak TLS 1.2 or later, and nothing else does.
+  // The certificate file may go on with the chain.
+  std::string tls_certificate_file;
+  std::string tls_key_file;
+
+  // CORS: the pages that may read our answers, as "https://host:port", or "*". Empty: no CORS.
+  std::vector<std::string> allowed_origins;
+
+  // Where ids of requests that bring none come from. Empty: 128 random bits in hex.
+  std::function<std::string()> make_request_id;
+
+  uint32_t io_threads = 4;  // one that parses a big request must not keep /health waiting
 
   // More than this in a request's body is a 413, in its request line and fields a 431. The second
   // also bounds the bytes kept of pipelined requests.
   size_t max_body_bytes = 8u << 20;
   size_t max_header_bytes = 16u << 10;
+  // Of all bodies being read or handled together; one that does not fit is answered 503 with
+  // Retry-After. At least max_body_bytes.
+  size_t max_body_bytes_total = 256u << 20;
   // One connection more is answered 503 and closed.
   size_t max_connections = 1024;
   // Of one stream. With more waiting, its reader is too slow, and dropped.
@@ -54,9 +76,14 @@ class Server {
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  uint16_t port() const;
+  // What later requests meet. Those whose header has been read keep the router they came to, gate
+  // and handler both, until they end. From any thread.
+  void set_router(Router router);
+
+  uint16_t port() const;  // 0 without tcp
   size_t connection_count() const;
   size_t open_request_count() const;  // requests whose response is not yet complete
+  size_t body_bytes() const;          // held now, of max_body_bytes_total
 
   // Drain: no new connections; idle ones are closed; open requests go on and are the last of their
   // connection.
