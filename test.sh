@@ -7,7 +7,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 export PACER_SHARED="${PACER_SHARED:-$PWD/../shared}"
-export PACER_REQUIRE_MODEL=1  # they are fetched below: a test that does not find one has failed
+# They are fetched below: a test that does not find them has failed.
+export PACER_REQUIRE_MODEL=1 PACER_REQUIRE_CLIENTS=1
 cargo_env="${CARGO_HOME:-$HOME/.cargo}/env"
 if [ -f "$cargo_env" ]; then . "$cargo_env"; fi
 
@@ -70,6 +71,8 @@ case "${1:-}" in
         cmake --build --preset dev
         step "models"
         fetch_models build/dev/pacer
+        step "clients"
+        tests/clients/install.sh
         step "Rust tests"
         cargo test --release --locked --quiet --target-dir build/rust --manifest-path rust/text_ffi/Cargo.toml
         step "tests"

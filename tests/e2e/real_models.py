@@ -16,13 +16,13 @@ SMOLLM2 = folder() / "SmolLM2-135M-Instruct.Q4_1.gguf"
 GEMMA3 = folder() / "gemma-3-270m-q4_k_m.gguf"
 
 
-def main(doc: str, take_pacer) -> int:
+def main(doc: str, take_pacer, models=(SMOLLM2, GEMMA3)) -> int:
     """Runs the tests of the calling program with --pacer; 77 (skipped) with a sentence when a model is not there."""
     parser = argparse.ArgumentParser(description=doc)
     parser.add_argument("--pacer", required=True)
     args, rest = parser.parse_known_args()
     take_pacer(str(pathlib.Path(args.pacer).resolve()))
-    for model in (SMOLLM2, GEMMA3):
+    for model in models:
         if not model.exists():
             print(f"skipped: no model at {model}; `pacer pull` fetches it")
             return 1 if os.environ.get("PACER_REQUIRE_MODEL") else 77

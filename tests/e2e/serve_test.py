@@ -9,106 +9,14 @@ import concurrent.futures
 import http.client
 import json
 import os
-import pathlib
-import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+from pacer_server import DEADLINE, Server, pacer, read_events, stream, take_pacer
 from real_models import GEMMA3, SMOLLM2, main
-
-PACER = ""
-DEADLINE = 120  # seconds: generous, a bound on hanging and never a measure of speed
-
-
-class Server:
-    def __init__(self, *flags: str, env: dict | None = None, model: pathlib.Path = SMOLLM2):
-        self.log = tempfile.TemporaryFile("w+")  # a pipe that nobody reads would fill up
-        self.process = subprocess.Popen([PACER, "serve", "-m", str(model), "--port", "0", *flags],
-                                        stdout=subprocess.PIPE, stderr=self.log, text=True,
-                                        env={**os.environ, **(env or {})})
-        self.port = 0
-        for line in self.process.stdout:
-            if match := re.match(r"Pacer serves .* at http://127\.0\.0\.1:(\d+)$", line.strip()):
-                self.port = int(match[1])
-                break
-        if not self.port:
-            self.log.seek(0)
-            raise RuntimeError(self.log.read())
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self.process.stdout.close()
-        self.log.close()
-
-    def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
-
-    def request(self, method: str, path: str, body: dict | None = None):
-        connection = self.connect()
-        data = json.dumps(body) if body is not None else None
-        connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-        return response.status, text, response.headers
-
-    def post(self, path: str, body: dict):
-        status, text, _ = self.request("POST", path, body)
-        return status, json.loads(text)
-
-    def metric(self, name: str) -> float:
-        text = self.request("GET", "/metrics")[1]
-        values = [float(line.rsplit(" ", 1)[1]) for line in text.splitlines()
-                  if re.match(re.escape(name) + r"[{ ]", line)]
-        assert values, f"no metric {name}"
-        return sum(values)
-
-    def wait_for(self, condition, what: str):
-        end = time.monotonic() + DEADLINE
-        while not condition():
-            assert time.monotonic() < end, what
-            time.sleep(0.02)
-
-
-def read_events(response):
-    """The data of each SSE event; fails on anything that is no event, comment or blank line."""
-    for raw in response:
-        line = raw.decode().rstrip("\n")
-        if line.startswith("data: "):
-            yield line[6:]
-        elif line and not line.startswith(":"):
-            raise AssertionError(f"not SSE: {line!r}")
-
-
-def stream(server: Server, path: str, body: dict) -> dict:
-    connection = server.connect()
-    connection.request("POST", path, json.dumps({**body, "stream": True, "stream_options": {"include_usage": True}}),
-                       {"Content-Type": "application/json"})
-    response = connection.getresponse()
-    assert response.status == 200, response.read()
-    result = {"text": "", "finish": None, "usage": None, "done": False}
-    for data in read_events(response):
-        assert not result["done"], "an event after [DONE]"
-        if data == "[DONE]":
-            result["done"] = True
-            continue
-        event = json.loads(data)
-        assert "error" not in event, event
-        result["usage"] = event.get("usage") or result["usage"]
-        for choice in event["choices"]:
-            result["text"] += choice.get("text") or choice.get("delta", {}).get("content") or ""
-            result["finish"] = choice["finish_reason"] or result["finish"]
-    connection.close()
-    return result
 
 
 def chat(content: str, **more) -> dict:
@@ -226,7 +134,7 @@ class Serving(unittest.TestCase):
 
 class Starting(unittest.TestCase):
     def run_pacer(self, *args: str, **env: str):
-        return subprocess.run([PACER, *args], capture_output=True, text=True, timeout=DEADLINE,
+        return subprocess.run([pacer(), *args], capture_output=True, text=True, timeout=DEADLINE,
                               env={**os.environ, **env})
 
     def test_every_tier_can_be_forced_and_gives_the_same_greedy_answer(self):
@@ -246,7 +154,7 @@ class Starting(unittest.TestCase):
         model = str(SMOLLM2)
         for args, env, words in [
                 (("serve", "-m", "/nowhere/model.gguf"), {}, "/nowhere/model.gguf"),
-                (("serve", "-m", PACER), {}, "GGUF"),
+                (("serve", "-m", pacer()), {}, "GGUF"),
                 (("serve", "-m", model, "--kv-cache-memory", "lots"), {}, "'lots' is not a size"),
                 (("serve", "-m", model, "--kv-cache-memory", "900TiB"), {}, "does not fit"),
                 (("serve", "-m", model, "--kv-cache-memory", "1KiB"), {}, "holds no block"),
@@ -259,7 +167,7 @@ class Starting(unittest.TestCase):
 
     def test_a_log_whose_reader_left_does_not_take_the_server_with_it(self):
         reader, writer = os.pipe()
-        process = subprocess.Popen([PACER, "serve", "-m", str(SMOLLM2), "--port", "0", "--kv-cache-memory", "64MiB"],
+        process = subprocess.Popen([pacer(), "serve", "-m", str(SMOLLM2), "--port", "0", "--kv-cache-memory", "64MiB"],
                                    stdout=subprocess.PIPE, stderr=writer, text=True)
         os.close(writer)
         try:
@@ -366,11 +274,6 @@ class SlidingWindow(unittest.TestCase):
             self.assertGreater(together[0]["usage"]["prompt_tokens"], 700)
             for body, answer in zip(bodies, together):
                 self.assertEqual(answer, stream(server, "/v1/completions", body))
-
-
-def take_pacer(path: str):
-    global PACER
-    PACER = path
 
 
 if __name__ == "__main__":
