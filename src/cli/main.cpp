@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   app.add_option("--log-level", log_level, "debug, info, warn, error or off")
       ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
       ->capture_default_str();
-  app.parse_complete_callback([&] { pacer::log::init(log_level.c_str()); });
+  app.parse_complete_callback([&] { pacer::log::init({.level = log_level}); });
 
   int exit_code = EXIT_SUCCESS;
   pacer::cli::add_serve(app, &exit_code);

@@ -45,7 +45,7 @@ struct Outcome {
 Outcome tokenize(const std::string& model, std::string_view text,
                  std::vector<std::string> flags = {}) {
   const gguf::TempFile file = text_file(text);
-  static const bool logs_to_stderr = (log::init("error"), true);  // once in a process
+  static const bool logs_to_stderr = (log::init({.level = "error"}), true);  // once in a process
   EXPECT_TRUE(logs_to_stderr);
   Outcome outcome;
   CLI::App app;
