@@ -1,7 +1,5 @@
 #include "http/connection.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "base/check.h"
@@ -11,7 +9,6 @@ namespace pacer::http {
 namespace {
 
 using boost::beast::http::error;
-using boost::beast::http::field;
 
 constexpr size_t kReadBytes = 8u << 10;
 constexpr size_t kWatchBytes = 512;  // while a response is pending: mostly nothing comes
@@ -21,17 +18,15 @@ TimePoint now() {
   return std::chrono::steady_clock::now();
 }
 
-std::string_view view(boost::beast::string_view s) {
-  return {s.data(), s.size()};
-}
-
 }  // namespace
 
-Connection::Connection(std::shared_ptr<ServerCore> core, tcp::socket socket, Strand strand)
+Connection::Connection(std::shared_ptr<ServerCore> core, Socket socket, Strand strand,
+                       std::shared_ptr<TlsContext> tls)
     : core_(std::move(core)),
       strand_(std::move(strand)),
-      socket_(std::move(socket)),
+      stream_(std::move(socket), std::move(tls)),
       in_(core_->options.max_header_bytes),
+      body_share_(core_->body_budget),
       deadline_timer_(strand_),
       ping_timer_(strand_),
       watch_timer_(strand_) {}
@@ -43,9 +38,9 @@ Connection::~Connection() {
 void Connection::start() {
   asio::post(strand_, [self = shared_from_this()] {
     if (self->phase_ == Phase::kClosed) return;
-    ErrorCode ignored;
-    self->socket_.set_option(tcp::no_delay(true), ignored);
+    self->stream_.send_without_delay();
     self->set_deadline(self->core_->options.header_timeout);
+    if (self->stream_.needs_handshake()) return self->start_handshake();
     self->start_read();
   });
 }
@@ -53,20 +48,47 @@ void Connection::start() {
 void Connection::refuse() {
   asio::post(strand_, [self = shared_from_this()] {
     if (self->phase_ == Phase::kClosed) return;
-    self->fail(503, fmt::format("the server has {} connections open, its limit",
-                                self->core_->options.max_connections));
-    self->watch_peer();
+    self->set_deadline(self->core_->options.header_timeout);
+    self->refused_ = true;
+    if (self->stream_.needs_handshake()) return self->start_handshake();
+    self->say_refused();
   });
+}
+
+void Connection::say_refused() {
+  fail(503, fmt::format("the server has {} connections open, its limit",
+                        core_->options.max_connections));
+  watch_peer();
 }
 
 void Connection::drain() {
   asio::post(strand_, [self = shared_from_this()] {
-    if (self->phase_ == Phase::kIdle && self->in_.size() == 0) self->drop(Parting::kClose);
+    if (self->phase_ == Phase::kHandshake) self->drop(Parting::kClose);
+    if (self->phase_ == Phase::kIdle && self->in_.size() == 0) self->linger();
   });
 }
 
 void Connection::stop() {
   asio::post(strand_, [self = shared_from_this()] { self->drop(Parting::kClose); });
+}
+
+void Connection::start_handshake() {
+  phase_ = Phase::kHandshake;
+  stream_.async_handshake([self = shared_from_this()](ErrorCode ec) { self->on_handshake(ec); });
+}
+
+void Connection::on_handshake(ErrorCode ec) {
+  if (phase_ == Phase::kClosed) return;
+  if (ec && !Stream::is_plain_http(ec)) return drop(Parting::kClose);
+  phase_ = Phase::kIdle;
+  if (ec) {
+    stream_.become_plain();
+    fail(400, "this port speaks TLS: the address starts with https://");
+    return watch_peer();
+  }
+  if (refused_) return say_refused();
+  set_deadline(core_->options.header_timeout);
+  start_read();
 }
 
 void Connection::start_read() {
@@ -75,7 +97,7 @@ void Connection::start_read() {
   CHECK(room > 0, "no room to read, phase {}", static_cast<int>(phase_));
   reading_ = true;
   const size_t wanted = phase_ == Phase::kResponding ? kWatchBytes : kReadBytes;
-  socket_.async_read_some(
+  stream_.async_read_some(
       in_.prepare(std::min(wanted, room)),
       [self = shared_from_this()](ErrorCode ec, size_t bytes) { self->on_read(ec, bytes); });
 }
@@ -83,9 +105,10 @@ void Connection::start_read() {
 void Connection::on_read(ErrorCode ec, size_t bytes) {
   reading_ = false;
   if (phase_ == Phase::kClosed) return;
-  if (ec && !(ec == asio::error::operation_aborted && phase_ == Phase::kIdle)) {
-    return on_read_error(ec);  // (the exception: finish_response() called the watching read back)
-  }
+  // finish_response() and linger() call the watching read back, and go on reading.
+  const bool called_back =
+      ec == asio::error::operation_aborted && (phase_ == Phase::kIdle || phase_ == Phase::kLinger);
+  if (ec && !called_back) return on_read_error(ec);
   in_.commit(bytes);
   advance();
 }
@@ -126,6 +149,8 @@ void Connection::begin_request() {
   parser_->header_limit(static_cast<uint32_t>(core_->options.max_header_bytes));
   parser_->body_limit(core_->options.max_body_bytes);
   header_bytes_ = 0;
+  request_ = {};
+  framing_ = {};
 }
 
 void Connection::parse_header() {
@@ -142,51 +167,13 @@ void Connection::parse_header() {
   on_header();
 }
 
-// The header is complete: what can be refused without the body is refused here.
-void Connection::on_header() {
-  const auto& message = parser_->get();
-  const bool http_1_1 = message.version() == 11;
-  const size_t hosts = message.count(field::host);
-  if (hosts > 1 || (http_1_1 && hosts == 0)) {
-    return fail(400, fmt::format("a request has one Host field; this one has {}", hosts));
-  }
-  if (const auto encoding = message.find(field::transfer_encoding); encoding != message.end()) {
-    if (!http_1_1) return fail(400, "HTTP/1.0 has no Transfer-Encoding");
-    if (!equals_ignoring_case(view(encoding->value()), "chunked")) {
-      return fail(501, "the only Transfer-Encoding understood here is 'chunked'");
-    }
-  }
-  const auto expect = message.find(field::expect);
-  const bool expects = http_1_1 && expect != message.end();
-  if (expects && !equals_ignoring_case(view(expect->value()), "100-continue")) {
-    return fail(417, "the only Expect understood here is '100-continue'");
-  }
-  phase_ = Phase::kBody;
-  set_deadline(core_->options.body_timeout);
-  parser_->eager(true);
-  if (expects && !parser_->is_done() && in_.size() == 0) send_continue();
-}
-
-void Connection::send_continue() {
-  out_ = Exchange::Piece{.head = "HTTP/1.1 100 Continue\r\n\r\n", .body = {}, .tail = {}};
-  writing_ = true;
-  asio::async_write(socket_, asio::buffer(out_.head),
-                    [self = shared_from_this()](ErrorCode ec, size_t) {
-                      self->writing_ = false;
-                      if (self->phase_ == Phase::kClosed) return;
-                      if (ec) return self->drop(Parting::kClose);
-                      if (self->phase_ != Phase::kResponding) return;
-                      self->clear_deadline();
-                      self->flush();  // the response may have become ready meanwhile
-                    });
-}
-
 void Connection::parse_body() {
   while (!parser_->is_done()) {
     if (in_.size() == 0) return;
     ErrorCode ec;
     const size_t used = parser_->put(in_.data(), ec);
     in_.consume(used);
+    if (!take_body_bytes()) return;
     if (ec == error::need_more) {
       if (in_.size() < in_.max_size()) return;
       return fail(431, fmt::format("a chunk's header or the trailer is over {} bytes", in_.size()));
@@ -221,9 +208,7 @@ void Connection::watch_peer_by_polling() {
   watch_timer_.expires_after(kPollInterval);
   watch_timer_.async_wait([self = shared_from_this()](ErrorCode ec) {
     if (ec || self->phase_ != Phase::kResponding || self->reading_) return;
-    pollfd peer{self->socket_.native_handle(), POLLRDHUP, 0};
-    const bool closed = poll(&peer, 1, 0) > 0;
-    if (!closed) return self->watch_peer_by_polling();
+    if (!self->stream_.peer_closed()) return self->watch_peer_by_polling();
     if (self->exchange_->complete()) return;
     self->drop(Parting::kClose);
   });
@@ -260,6 +245,8 @@ void Connection::on_deadline() {
       log::warn("a reader took nothing for {} s; dropped", seconds(options.write_timeout));
       return drop(Parting::kReset);
     case Phase::kIdle:
+      return linger();
+    case Phase::kHandshake:
     case Phase::kLinger:
       return drop(Parting::kClose);
     case Phase::kClosed:
@@ -270,25 +257,17 @@ void Connection::on_deadline() {
 // Closing with unread input makes the kernel send a reset, which can destroy the response on its
 // way. So close our side, and read on until the peer closes its own, or for a short while.
 void Connection::linger() {
-  if (peer_eof_) return drop(Parting::kClose);
   phase_ = Phase::kLinger;
   in_.clear();
   set_deadline(core_->options.linger_timeout);
-  ErrorCode ec;
-  socket_.shutdown(tcp::socket::shutdown_send, ec);
-  if (ec) return drop(Parting::kClose);
+  stream_.close_sending(shared_from_this());
   if (!reading_) start_read();
 }
 
 void Connection::drop(Parting parting) {
   if (phase_ == Phase::kClosed) return;
   phase_ = Phase::kClosed;
-  ErrorCode ignored;
-  // A reset frees what the kernel still holds for a reader that does not read.
-  if (parting == Parting::kReset) {
-    socket_.set_option(asio::socket_base::linger(true, 0), ignored);
-  }
-  socket_.close(ignored);
+  stream_.close(parting);
   deadline_timer_.cancel();
   ping_timer_.cancel();
   watch_timer_.cancel();
@@ -296,11 +275,12 @@ void Connection::drop(Parting parting) {
     const std::lock_guard lock(core_->mutex);
     core_->connections.erase(this);
   }
-  if (!exchange_) return;
+  if (!exchange_) return end_request();
   --core_->open_requests;
   const std::shared_ptr<Exchange> exchange = std::move(exchange_);
   exchange_.reset();
   exchange->peer_gone();
+  end_request();
 }
 
 }  // namespace pacer::http

@@ -38,7 +38,9 @@ TimePoint now() {
 
 Exchange::Exchange(Framing framing, std::shared_ptr<const ErrorFormatter> format_error,
                    std::function<void()> wake)
-    : framing_(framing), format_error_(std::move(format_error)), wake_(std::move(wake)) {}
+    : framing_(std::move(framing)),
+      format_error_(std::move(format_error)),
+      wake_(std::move(wake)) {}
 
 void Exchange::send(Response response) {
   response = checked(std::move(response));
@@ -184,8 +186,12 @@ std::string Exchange::take_head(bool may_keep_alive) {
 
   std::string head = fmt::format("HTTP/1.1 {} {}\r\n", status_, status_text(status_));
   for (const auto& [name, value] : headers_) {
-    if (!is_framing_field(name)) head += name + ": " + value + "\r\n";
+    // A list like Vary may come in several fields; others of ours come once.
+    const bool replaced =
+        framing_.fields.find(name) != nullptr && !equals_ignoring_case(name, "Vary");
+    if (!is_framing_field(name) && !replaced) head += name + ": " + value + "\r\n";
   }
+  for (const auto& [name, value] : framing_.fields) head += name + ": " + value + "\r\n";
   if (has_body(status_)) {
     if (whole_) {
       head += fmt::format("Content-Length: {}\r\n", body_.size());

@@ -28,6 +28,7 @@ class Exchange {
     bool http_1_1 = true;  // else no chunks: a stream ends with the connection
     bool keep_alive = true;
     size_t max_buffered_bytes = 1u << 20;
+    Headers fields{};  // of every response: the request's id, CORS. They win over the caller's.
   };
 
   // One write to the socket: three pieces, so that a large body is moved and not copied.
@@ -69,7 +70,7 @@ class Exchange {
   std::string take_head(bool may_keep_alive);
   void wake();
 
-  const Framing framing_;
+  Framing framing_;
   const std::shared_ptr<const ErrorFormatter> format_error_;
 
   mutable std::mutex mutex_;

@@ -1,5 +1,7 @@
 #include "http/listener.h"
 
+#include <netinet/in.h>
+
 #include "base/log.h"
 
 namespace pacer::http {
@@ -14,8 +16,9 @@ constexpr size_t kRefusalsMax = 64;
 
 }  // namespace
 
-Listener::Listener(std::shared_ptr<ServerCore> core)
+Listener::Listener(std::shared_ptr<ServerCore> core, std::shared_ptr<TlsContext> tls)
     : core_(std::move(core)),
+      tls_(std::move(tls)),
       strand_(asio::make_strand(core_->io)),
       acceptor_(strand_),
       retry_timer_(strand_) {}
@@ -23,14 +26,32 @@ Listener::Listener(std::shared_ptr<ServerCore> core)
 ErrorCode Listener::open(const tcp::endpoint& endpoint, bool only_v6) {
   ErrorCode ec;
   acceptor_.open(endpoint.protocol(), ec);
-  if (!ec) acceptor_.set_option(tcp::acceptor::reuse_address(true), ec);
+  if (!ec) acceptor_.set_option(Acceptor::reuse_address(true), ec);
   if (!ec && endpoint.address().is_v6()) {
     acceptor_.set_option(asio::ip::v6_only(only_v6), ec);
   }
   if (!ec) acceptor_.bind(endpoint, ec);
   if (!ec) acceptor_.listen(kBacklog, ec);
-  if (!ec) port_ = acceptor_.local_endpoint(ec).port();
+  if (ec) return ec;
+  const Endpoint bound = acceptor_.local_endpoint(ec);
+  const sockaddr* address = bound.data();
+  port_ =
+      ntohs(endpoint.address().is_v6() ? reinterpret_cast<const sockaddr_in6*>(address)->sin6_port
+                                       : reinterpret_cast<const sockaddr_in*>(address)->sin_port);
   return ec;
+}
+
+Status Listener::open_unix(const std::string& path) {
+  TRY(clear_unix_socket_path(path));
+  ErrorCode ec;
+  acceptor_.open(asio::local::stream_protocol(), ec);
+  if (!ec) acceptor_.bind(asio::local::stream_protocol::endpoint(path), ec);
+  if (!ec) {
+    TRY(file_.adopt(path));
+    acceptor_.listen(kBacklog, ec);
+  }
+  if (!ec) return Ok{};
+  return error(Code::kIo, "cannot listen on the unix socket '{}': {}", path, ec.message());
 }
 
 void Listener::start() {
@@ -41,6 +62,7 @@ void Listener::close() {
   asio::post(strand_, [self = shared_from_this()] {
     ErrorCode ignored;
     self->acceptor_.close(ignored);
+    self->file_.remove();
     self->retry_timer_.cancel();
   });
 }
@@ -50,11 +72,11 @@ void Listener::accept() {
   Strand strand = asio::make_strand(core_->io);
   acceptor_.async_accept(strand, asio::bind_executor(strand_, [self = shared_from_this(), strand](
                                                                   ErrorCode ec, auto socket) {
-                           self->on_accept(ec, tcp::socket(std::move(socket)), strand);
+                           self->on_accept(ec, Socket(std::move(socket)), strand);
                          }));
 }
 
-void Listener::on_accept(ErrorCode ec, tcp::socket socket, Strand strand) {
+void Listener::on_accept(ErrorCode ec, Socket socket, Strand strand) {
   if (!acceptor_.is_open()) return;
   if (!ec) {
     failing_ = false;
@@ -70,8 +92,8 @@ void Listener::on_accept(ErrorCode ec, tcp::socket socket, Strand strand) {
   });
 }
 
-void Listener::admit(tcp::socket socket, Strand strand) {
-  auto connection = std::make_shared<Connection>(core_, std::move(socket), std::move(strand));
+void Listener::admit(Socket socket, Strand strand) {
+  auto connection = std::make_shared<Connection>(core_, std::move(socket), std::move(strand), tls_);
   size_t count = 0;
   bool stopped = false;
   {

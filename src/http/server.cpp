@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "http/connection.h"
 #include "http/listener.h"
+#include "http/request_id.h"
+#include "http/tls.h"
 
 namespace pacer::http {
 namespace {
@@ -63,7 +65,11 @@ struct Server::Impl {
   std::optional<asio::executor_work_guard<asio::io_context::executor_type>> work;
   std::unordered_set<Timer> timers;  // of after(); under core->mutex
 
+  uint16_t port = 0;  // of TCP, as bound
+
   Status listen();
+  Status listen_unix();
+  Status listen_tcp();
   void run();
   bool on_io_thread() const { return core->io.get_executor().running_in_this_thread(); }
   std::vector<std::shared_ptr<Connection>> connections() const;
@@ -71,10 +77,32 @@ struct Server::Impl {
 
 Status Server::Impl::listen() {
   const ServerOptions& options = core->options;
+  if (!options.tcp && options.unix_socket.empty()) {
+    return error(Code::kInvalidArgument,
+                 "there is nothing to listen on: no TCP and no unix socket");
+  }
+  if (!options.unix_socket.empty()) TRY(listen_unix());
+  return options.tcp ? listen_tcp() : Ok{};
+}
+
+Status Server::Impl::listen_unix() {
+  auto listener = std::make_shared<Listener>(core, nullptr);
+  TRY(listener->open_unix(core->options.unix_socket));
+  listeners.push_back(std::move(listener));
+  return Ok{};
+}
+
+Status Server::Impl::listen_tcp() {
+  const ServerOptions& options = core->options;
+  std::shared_ptr<TlsContext> tls;
+  if (!options.tls_certificate_file.empty() || !options.tls_key_file.empty()) {
+    ASSIGN_OR_RETURN(tls, make_tls_context(options.tls_certificate_file, options.tls_key_file));
+  }
   ASSIGN_OR_RETURN(const auto addresses, resolve(options.host, options.port));
-  uint16_t port = options.port;
+  port = options.port;
+  const size_t before = listeners.size();
   for (const asio::ip::address& address : addresses) {
-    auto listener = std::make_shared<Listener>(core);
+    auto listener = std::make_shared<Listener>(core, tls);
     const ErrorCode ec = listener->open({address, port}, addresses.size() > 1);
     if (ec) {
       // A name may have an address of a family that this machine does not speak; one that works is
@@ -87,7 +115,7 @@ Status Server::Impl::listen() {
     port = listener->port();
     listeners.push_back(std::move(listener));
   }
-  if (listeners.empty()) {
+  if (listeners.size() == before) {
     return error(Code::kIo, "cannot listen on {} port {}: none of its addresses is usable here",
                  options.host, options.port);
   }
@@ -122,7 +150,15 @@ Result<std::unique_ptr<Server>> Server::start(ServerOptions options, Router rout
                                               ErrorFormatter format_error) {
   CHECK(options.io_threads > 0, "io_threads is 0");
   CHECK(options.max_header_bytes >= 256, "max_header_bytes is {}", options.max_header_bytes);
+  if (options.max_body_bytes > options.max_body_bytes_total) {
+    return error(Code::kInvalidArgument,
+                 "a body may have {} bytes, which is more than the {} that all may have together",
+                 options.max_body_bytes, options.max_body_bytes_total);
+  }
+  if (!options.make_request_id) options.make_request_id = random_request_id;
   auto impl = std::make_unique<Impl>();
+  impl->core->body_budget.set_limit(options.max_body_bytes_total);
+  ASSIGN_OR_RETURN(impl->core->cors, Cors::make(options.allowed_origins));
   impl->core->options = std::move(options);
   impl->core->router = std::make_shared<const Router>(std::move(router));
   impl->core->format_error =
@@ -148,7 +184,7 @@ void Server::set_router(Router router) {
 }
 
 uint16_t Server::port() const {
-  return impl_->listeners.front()->port();
+  return impl_->port;
 }
 
 size_t Server::connection_count() const {
@@ -161,7 +197,7 @@ size_t Server::open_request_count() const {
 }
 
 size_t Server::body_bytes() const {
-  return impl_->core->body_bytes;
+  return impl_->core->body_budget.used();
 }
 
 void Server::stop_accepting() {
