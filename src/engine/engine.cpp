@@ -17,6 +17,12 @@ sched::SeqId sequence_of(RequestId id) {
   return sched::SeqId{static_cast<uint64_t>(id)};
 }
 
+// Tokens of the sequence at most. Where nothing is to be said, a token is sampled all the same: it
+// is dropped.
+uint64_t length_for(const GenerateRequest& request) {
+  return uint64_t{request.prompt.size()} + std::max(request.max_tokens, 1u);
+}
+
 }  // namespace
 
 Engine::Engine(EngineConfig config, std::unique_ptr<sched::Scheduler> scheduler,
@@ -45,10 +51,10 @@ uint32_t Engine::length_max() const {
 }
 
 Result<RequestId> Engine::submit(GenerateRequest request, std::shared_ptr<OutputSink> sink) {
-  CHECK(!request.prompt.empty() && request.max_tokens > 0,
-        "request '{}': {} prompt tokens, max_tokens {}", request.name, request.prompt.size(),
-        request.max_tokens);
-  const uint64_t length_max = request.prompt.size() + request.max_tokens;
+  CHECK(!request.prompt.empty(), "request '{}' has no prompt", request.name);
+  CHECK(request.sampling.min_tokens <= request.max_tokens, "request '{}': {} to {} tokens",
+        request.name, request.sampling.min_tokens, request.max_tokens);
+  const uint64_t length_max = length_for(request);
   if (length_max > config_.max_model_len) {
     metrics_.on_rejected(metrics::RejectedReason::kTooLong);
     return error(Code::kInvalidArgument,
@@ -108,11 +114,8 @@ bool Engine::step() {
 
   const TimePoint now = clock_.now();
   if (result) {
-    counts.output_tokens =
-        static_cast<uint32_t>(std::count_if(result->tokens.begin(), result->tokens.end(),
-                                            [](const auto& token) { return token.has_value(); }));
     scheduler_->commit(step, *result);
-    publish(step, *std::move(result), now);
+    counts.output_tokens = publish(step, *std::move(result), now);
   } else {
     fail_step(step, result.error());
   }
@@ -143,8 +146,10 @@ void Engine::take_in(Submit submit) {
   sched::Sequence sequence;
   sequence.id = sequence_of(submit.id);
   sequence.prompt_length = static_cast<uint32_t>(request.prompt.size());
-  sequence.length_max = sequence.prompt_length + request.max_tokens;
-  sequence.sampling = request.sampling;
+  sequence.length_max = static_cast<uint32_t>(length_for(request));
+  sequence.sampling = std::move(request.sampling);
+  if (sequence.sampling.min_tokens > 0) sequence.sampling.ends = Answer::ends(request, tokenizer_);
+  sequence.scores_prompt = request.prompt_logprobs;
   sequence.arrived = request.arrived;
   sequence.tokens = std::move(request.prompt);
   scheduler_->add(std::move(sequence));
@@ -169,22 +174,36 @@ metrics::StepCounts Engine::count_step(const sched::Scheduler::Step& step) {
   return counts;
 }
 
-void Engine::publish(const sched::Scheduler::Step& step, sched::StepResult result, TimePoint now) {
-  size_t next = 0;
+// Hands on what a step gave each request; the number of tokens that answers got.
+uint32_t Engine::publish(const sched::Scheduler::Step& step, sched::StepResult result,
+                         TimePoint now) {
+  uint32_t output_tokens = 0;
+  size_t next = 0, next_scored = 0;
   for (const sched::StepItem& item : step.items) {
-    if (!item.sample) continue;
-    std::optional<SampledToken>& token = result.tokens[next++];
     const RequestId id = request_of(item.sequence->id);
-    if (!token) {
+    OutputEvent event;
+    for (uint32_t i = 0; i < item.score_count; ++i) {
+      if (auto& token = result.scored[next_scored++]) event.prompt.push_back(*std::move(token));
+    }
+    std::optional<SampledToken> token;
+    if (item.sample) token = std::move(result.tokens[next++]);
+    if (event.prompt.size() < item.score_count || (item.sample && !token)) {
       end(id, FinishReason::kError, {},
           error(Code::kInternal, "the model computed no number for the next token"));
       continue;
     }
+    if (!item.sample) {
+      if (!event.prompt.empty()) outbox_.emplace_back(id, std::move(event));
+      continue;
+    }
     Live& live = live_.at(id);
     note_token_time(live, now);
-
+    if (live.answer.max_tokens() == 0) {  // its prompt was all there was to do
+      end(id, FinishReason::kLength, std::move(event), std::nullopt);
+      continue;
+    }
+    output_tokens += 1;
     Answer::Progress progress = live.answer.add(token->id);
-    OutputEvent event;
     event.text = std::move(progress.text);
     event.tokens.push_back(*std::move(token));
     if (progress.finish) {
@@ -193,6 +212,7 @@ void Engine::publish(const sched::Scheduler::Step& step, sched::StepResult resul
       outbox_.emplace_back(id, std::move(event));
     }
   }
+  return output_tokens;
 }
 
 void Engine::note_token_time(Live& live, TimePoint now) {

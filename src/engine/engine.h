@@ -85,7 +85,7 @@ class Engine {
   void take_in(Submit submit);
   void note_first_scheduled(const sched::Scheduler::Step& step, TimePoint now);
   metrics::StepCounts count_step(const sched::Scheduler::Step& step);
-  void publish(const sched::Scheduler::Step& step, sched::StepResult result, TimePoint now);
+  uint32_t publish(const sched::Scheduler::Step& step, sched::StepResult result, TimePoint now);
   void note_token_time(Live& live, TimePoint now);
   void fail_step(const sched::Scheduler::Step& step, const Error& error);
   bool runs(RequestId id) const;

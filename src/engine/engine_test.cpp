@@ -23,11 +23,14 @@ class Recorder final : public OutputSink {
   void on_output(OutputEvent event) override {
     EXPECT_FALSE(finish.has_value()) << "an event after the last one";
     text += event.text;
+    EXPECT_TRUE(event.prompt.empty() || tokens.empty()) << "of the prompt, after the answer began";
+    for (SampledToken& token : event.prompt) prompt.push_back(std::move(token));
     for (SampledToken& token : event.tokens) tokens.push_back(std::move(token));
     if (event.finish) finish = std::move(event.finish);
   }
   std::string text;
   std::vector<SampledToken> tokens;
+  std::vector<SampledToken> prompt;
   std::optional<Finish> finish;
 };
 
@@ -112,6 +115,132 @@ TEST_F(EngineTest, IgnoreEosRunsToMaxTokens) {
   EXPECT_EQ(answer->text, "ab");
   EXPECT_EQ(answer->finish->reason, FinishReason::kLength);
   EXPECT_EQ(answer->finish->output_tokens, 10u);
+}
+
+TEST_F(EngineTest, AStopTokenEndsTheAnswerIsCountedAndHasNoText) {
+  for (const bool ignore_eos : {false, true}) {
+    GenerateRequest r = request("hello");
+    r.stop_ids = {'x', 'l'};
+    r.ignore_eos = ignore_eos;
+    const auto [id, answer] = submit(std::move(r));
+    run_to_idle();
+    EXPECT_EQ(answer->text, "he");
+    EXPECT_EQ(answer->finish->reason, FinishReason::kStop);
+    EXPECT_EQ(answer->finish->output_tokens, 3u);
+    EXPECT_EQ(answer->tokens.back().id, TokenId{'l'});
+  }
+}
+
+TEST_F(EngineTest, WithinMinTokensNothingEndsTheAnswer) {
+  struct Case {
+    uint32_t min_tokens;
+    const char* text;
+    FinishReason reason;
+    uint32_t tokens;
+  };
+  // The script says "abc", an end, and so on; the sampler would not have chosen the end.
+  executor_ = sched::ScriptedExecutor([](const sched::Sequence& seq) -> std::optional<TokenId> {
+    const uint32_t k = seq.output_length() % 4;
+    return k < 3 ? 'a' + k : text::kTestImEnd;
+  });
+  for (const Case& c :
+       {Case{3, "abc", FinishReason::kStop, 4}, Case{4, "abcabc", FinishReason::kStop, 8},
+        Case{20, "abcabcabcabcabc", FinishReason::kLength, 20}}) {
+    SCOPED_TRACE(c.min_tokens);
+    GenerateRequest r = request("x", 20);
+    r.sampling.min_tokens = c.min_tokens;
+    const auto [id, answer] = submit(std::move(r));
+    run_to_idle();
+    EXPECT_EQ(answer->text, c.text);
+    EXPECT_EQ(answer->finish->reason, c.reason);
+    EXPECT_EQ(answer->finish->output_tokens, c.tokens);
+  }
+}
+
+TEST_F(EngineTest, StopTokensAndStringsAreLookedAtOnlyAfterMinTokens) {
+  const auto answer_of = [&](uint32_t min_tokens, std::vector<TokenId> ids,
+                             std::vector<std::string> strings) {
+    GenerateRequest r = request("abcabcabc");
+    r.sampling.min_tokens = min_tokens;
+    r.stop_ids = std::move(ids);
+    r.stop = std::move(strings);
+    const auto answer = submit(std::move(r)).second;
+    run_to_idle();
+    return answer->text;
+  };
+  EXPECT_EQ(answer_of(2, {'c'}, {}), "ab");
+  EXPECT_EQ(answer_of(3, {'c'}, {}), "abcab");
+  EXPECT_EQ(answer_of(0, {}, {"bc"}), "a");
+  EXPECT_EQ(answer_of(1, {}, {"bc"}), "a");
+  EXPECT_EQ(answer_of(2, {}, {"bc"}), "abca") << "its first letter was said before";
+}
+
+TEST_F(EngineTest, TheSamplerIsToldWhatEndsAnAnswerWhereItMustNotEnd) {
+  std::vector<SamplingParams> seen;
+  executor_ = sched::ScriptedExecutor([&](const sched::Sequence& seq) -> std::optional<TokenId> {
+    seen.push_back(seq.sampling);
+    return text::kTestImEnd;
+  });
+  const auto run = [&](uint32_t min_tokens, bool ignore_eos) {
+    GenerateRequest r = request("x", 3);
+    r.sampling.min_tokens = min_tokens;
+    r.stop_ids = {'q'};
+    r.ignore_eos = ignore_eos;
+    submit(std::move(r));
+    seen.clear();
+    run_to_idle();
+    return seen.front().ends;
+  };
+  EXPECT_EQ(run(2, false), (std::vector<TokenId>{'q', text::kTestImEnd}));
+  EXPECT_EQ(run(2, true), (std::vector<TokenId>{'q'}));
+  EXPECT_EQ(run(0, false), std::vector<TokenId>{});
+}
+
+TEST_F(EngineTest, OfNoTokensTheEngineRunsThePromptAndSaysNothing) {
+  GenerateRequest r = request("hello", 0);
+  r.prompt_logprobs = true;
+  r.sampling.logprobs = 0;
+  const auto [id, answer] = submit(std::move(r));
+  run_to_idle();
+  EXPECT_EQ(answer->text, "");
+  EXPECT_TRUE(answer->tokens.empty());
+  EXPECT_EQ(answer->finish->reason, FinishReason::kLength);
+  EXPECT_EQ(answer->finish->output_tokens, 0u);
+  EXPECT_EQ(answer->finish->prompt_tokens, 5u);
+  ASSERT_EQ(answer->prompt.size(), 4u);
+  EXPECT_EQ(answer->prompt[0].id, TokenId{'e'});
+  EXPECT_EQ(metric("vllm:generation_tokens_total"), 0);
+}
+
+TEST_F(EngineTest, LogprobsOfThePromptComeOnceAndInOrderInChunksAndAfterPreemption) {
+  // Two that both score and grow in a pool that holds little more than one of them.
+  make({.step_tokens_max = 16, .running_max = 2, .block_count = 9},
+       {.max_model_len = 512, .max_queue = 8});
+  std::vector<std::shared_ptr<Recorder>> answers;
+  for (const char c : {'a', 'b'}) {
+    GenerateRequest r = request(std::string(60, c), 60);
+    r.prompt_logprobs = true;
+    r.sampling.logprobs = 0;
+    r.ignore_eos = true;
+    answers.push_back(submit(std::move(r)).second);
+  }
+  run_to_idle();
+  EXPECT_GE(metric("vllm:num_preemptions_total"), 1);
+  for (const auto& answer : answers) {
+    ASSERT_EQ(answer->prompt.size(), 59u);
+    for (size_t i = 0; i < 59; ++i) {
+      EXPECT_EQ(answer->prompt[i].logprob, -static_cast<float>(i + 1) / 1000);
+    }
+    EXPECT_EQ(answer->tokens.size(), 60u);
+  }
+}
+
+TEST_F(EngineTest, NoLogprobsOfThePromptUnlessAsked) {
+  GenerateRequest r = request("hello");
+  r.sampling.logprobs = 2;
+  const auto [id, answer] = submit(std::move(r));
+  run_to_idle();
+  EXPECT_TRUE(answer->prompt.empty());
 }
 
 TEST_F(EngineTest, AStopStringAcrossTokensIsCutAndNothingOfItLeaks) {

@@ -14,7 +14,7 @@
 namespace pacer::engine {
 
 enum class FinishReason : uint8_t {
-  kStop,       // end-of-generation token or a stop string
+  kStop,       // end-of-generation token, or a token or string that the request wants as an end
   kLength,     // max_tokens
   kCancelled,  // the client left
   kError,      // a step failed or the server shuts down: see Finish::error
@@ -32,9 +32,12 @@ struct Finish {
 // `text` may lag behind `tokens` (half a character, a possible stop string); all events together
 // have all of both.
 struct OutputEvent {
-  std::string text;                  // valid UTF-8
-  std::vector<SampledToken> tokens;  // generated since the last event
-  std::optional<Finish> finish;      // set on the last event
+  std::string text{};                  // valid UTF-8
+  std::vector<SampledToken> tokens{};  // generated since the last event
+  std::optional<Finish> finish{};      // set on the last event
+  // With prompt_logprobs, and before the first of `tokens` or with it: tokens of the prompt with
+  // theirs, in order from the second one (the first has none).
+  std::vector<SampledToken> prompt{};
 };
 
 // Where a request's events go. Called on the engine thread: hands over quickly, never blocks, and

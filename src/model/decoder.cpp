@@ -50,11 +50,17 @@ class Decoder final : public Network {
       pending = {.add = w.y.get(), .post_norm = layer.mlp_post_norm};
     }
 
+    more_logits(ctx, batch.logit_rows, logits);
+  }
+
+  void more_logits(ForwardContext& ctx, std::span<const uint32_t> rows,
+                   float* logits) const override {
     const Linear& head = tied_ ? embedding_ : output_;
-    add_and_norm_rows(ctx, batch.logit_rows, pending, output_norm_, {&head});
-    const auto logit_rows = static_cast<uint32_t>(batch.logit_rows.size());
-    multiply(ctx, logit_rows, {{&head, logits}});
-    cap_logits(ctx, logit_rows, logits);
+    const Residual last = {.add = ctx.work.y.get(), .post_norm = layers_.back().mlp_post_norm};
+    add_and_norm_rows(ctx, rows, last, output_norm_, {&head});
+    const auto count = static_cast<uint32_t>(rows.size());
+    multiply(ctx, count, {{&head, logits}});
+    cap_logits(ctx, count, logits);
   }
 
  private:

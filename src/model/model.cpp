@@ -56,6 +56,15 @@ void Model::forward(const ForwardBatch& batch, kv::Storage& kv, float* logits) {
   network_->forward(ctx, batch, logits);
 }
 
+void Model::more_logits(std::span<const uint32_t> rows, kv::Storage& kv, float* logits) {
+  for (const uint32_t row : rows) {
+    CHECK(row < limits_.tokens, "logits of row {} in a workspace for {}", row, limits_.tokens);
+  }
+  ForwardContext ctx{
+      .kernels = kernels_, .pool = pool_, .kv = kv, .config = config_, .work = workspace_};
+  network_->more_logits(ctx, rows, logits);
+}
+
 void Model::check_batch(const ForwardBatch& batch) const {
   CHECK(batch.token_count() <= limits_.tokens && batch.logit_rows.size() <= limits_.logit_rows,
         "{} tokens and {} logit rows in a workspace for {} and {}", batch.token_count(),

@@ -41,6 +41,9 @@ class Model {
   // Computes keys and values of all tokens of the batch into kv, and logits
   // [logit_rows][vocabulary].
   void forward(const ForwardBatch& batch, kv::Storage& kv, float* logits);
+  // Logits of further rows of the batch that forward() ran last: each row of a batch once. For who
+  // wants so many rows that their logits would be too large to keep at once.
+  void more_logits(std::span<const uint32_t> rows, kv::Storage& kv, float* logits);
 
  private:
   Model(ModelConfig config, BatchLimits limits, const kernels::KernelTable& kernels,

@@ -24,6 +24,9 @@ class Network {
   // Puts keys and values of all tokens into ctx.kv and logits of batch.logit_rows into logits
   // [rows][vocabulary].
   virtual void forward(ForwardContext& ctx, const ForwardBatch& batch, float* logits) const = 0;
+  // Logits of other rows of the batch that ctx.work still holds.
+  virtual void more_logits(ForwardContext& ctx, std::span<const uint32_t> rows,
+                           float* logits) const = 0;
 };
 
 struct Architecture {

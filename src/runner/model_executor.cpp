@@ -7,6 +7,14 @@
 
 namespace pacer::runner {
 
+namespace {
+
+// Enough rows to run through the output matrix at a good rate; few enough that the logits of a
+// large vocabulary stay at 32 MiB, however long a prompt is.
+constexpr uint32_t kScoreRows = 32;
+
+}  // namespace
+
 Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_bytes) {
   const uint64_t blocks = budget_bytes / shape.block_bytes();
   if (blocks == 0) {
@@ -37,7 +45,9 @@ ModelExecutor::ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_
       token_count_(token_count),
       kv_memory_(std::move(kv_memory)),
       kv_(model.kv_shape(), kv_blocks, {kv_memory_.data(), kv_memory_.size()}),
-      logits_(size_t{model.limits().logit_rows} * model.config().vocabulary) {
+      score_rows_(std::min(kScoreRows, model.limits().tokens)),
+      logits_(size_t{std::max(model.limits().logit_rows, score_rows_)} *
+              model.config().vocabulary) {
   for (uint32_t i = 0; i < pool.thread_count(); ++i)
     samplers_.emplace_back(model.kernels(), token_count);
 }
@@ -46,7 +56,10 @@ Result<sched::StepResult> ModelExecutor::run(std::span<const sched::StepItem> it
   build_batch(items);
   model_.forward({.tokens = tokens_, .sequences = spans_, .logit_rows = logit_rows_}, kv_,
                  logits_.get());
-  return sample(items);
+  sched::StepResult result;
+  sample(items, result);
+  score(items, result);
+  return result;
 }
 
 void ModelExecutor::build_batch(std::span<const sched::StepItem> items) {
@@ -67,20 +80,52 @@ void ModelExecutor::build_batch(std::span<const sched::StepItem> items) {
   }
 }
 
-sched::StepResult ModelExecutor::sample(std::span<const sched::StepItem> items) {
+std::span<float> ModelExecutor::logits_of(uint32_t row) {
+  return {logits_.get() + size_t{row} * model_.config().vocabulary, token_count_};
+}
+
+void ModelExecutor::sample(std::span<const sched::StepItem> items, sched::StepResult& result) {
   std::vector<const sched::Sequence*> sampled;
   for (const sched::StepItem& item : items) {
     if (item.sample) sampled.push_back(item.sequence);
   }
-  sched::StepResult result;
   result.tokens.resize(sampled.size());
-  const uint32_t vocabulary = model_.config().vocabulary;
   pool_.parallel_for(static_cast<uint32_t>(sampled.size()), [&](uint32_t row, uint32_t worker) {
     const sched::Sequence& seq = *sampled[row];
-    const std::span<const float> logits(logits_.get() + size_t{row} * vocabulary, token_count_);
-    result.tokens[row] = samplers_[worker].sample(logits, seq.sampling, seq.output_length());
+    result.tokens[row] =
+        samplers_[worker].sample(logits_of(row), seq.sampling, seq.tokens, seq.prompt_length);
   });
-  return result;
+}
+
+// Prompt tokens that are wanted with their log-probabilities, in slices whose logits take the place
+// of those that were sampled from.
+void ModelExecutor::score(std::span<const sched::StepItem> items, sched::StepResult& result) {
+  struct Scored {
+    TokenId token;
+    uint32_t top_count;
+  };
+  std::vector<Scored> scored;
+  std::vector<uint32_t> rows;  // of the batch: that of the token before
+  for (size_t i = 0; i < items.size(); ++i) {
+    const sched::StepItem& item = items[i];
+    for (uint32_t k = 0; k < item.score_count; ++k) {
+      const uint32_t position = item.score_first + k;
+      CHECK(position > item.first && position <= item.first + item.count,
+            "token {} is not scored by tokens {} + {}", position, item.first, item.count);
+      scored.push_back({.token = item.sequence->tokens[position],
+                        .top_count = item.sequence->sampling.logprobs.value_or(0)});
+      rows.push_back(spans_[i].first_token + (position - 1 - item.first));
+    }
+  }
+  result.scored.resize(scored.size());
+  for (uint32_t first = 0; first < scored.size(); first += score_rows_) {
+    const auto count = std::min(score_rows_, static_cast<uint32_t>(scored.size()) - first);
+    model_.more_logits(std::span(rows).subspan(first, count), kv_, logits_.get());
+    pool_.parallel_for(count, [&](uint32_t row, uint32_t worker) {
+      const auto& [token, top_count] = scored[first + row];
+      result.scored[first + row] = samplers_[worker].score(logits_of(row), token, top_count);
+    });
+  }
 }
 
 }  // namespace pacer::runner

@@ -34,7 +34,9 @@ class ModelExecutor final : public sched::Executor {
   ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_t kv_blocks,
                 uint32_t token_count, sys::HugeBuffer kv_memory);
   void build_batch(std::span<const sched::StepItem> items);
-  sched::StepResult sample(std::span<const sched::StepItem> items);
+  void sample(std::span<const sched::StepItem> items, sched::StepResult& result);
+  void score(std::span<const sched::StepItem> items, sched::StepResult& result);
+  std::span<float> logits_of(uint32_t row);  // without the padding of the vocabulary
 
   model::Model& model_;
   sys::ThreadPool& pool_;
@@ -42,7 +44,8 @@ class ModelExecutor final : public sched::Executor {
   sys::HugeBuffer kv_memory_;
   kv::Storage kv_;
   std::vector<sampling::Sampler> samplers_;  // one per worker
-  model::Scratch<float> logits_;             // [logit_rows][vocabulary]
+  uint32_t score_rows_;                      // prompt tokens that are scored at once
+  model::Scratch<float> logits_;             // [max(logit_rows, score_rows_)][vocabulary]
 
   // The batch of the current step; capacity is kept from step to step.
   std::vector<TokenId> tokens_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <utility>
 
 #include "base/check.h"
 #include "base/rng.h"
@@ -13,28 +15,88 @@ Sampler::Sampler(const kernels::KernelTable& kernels, uint32_t vocabulary_size)
   candidates_.reserve(vocabulary_size);
 }
 
+std::optional<SampledToken> Sampler::sample(std::span<float> logits, const SamplingParams& params,
+                                            std::span<const TokenId> tokens,
+                                            uint32_t prompt_length) {
+  CHECK(logits.size() == weights_.size() && prompt_length <= tokens.size(),
+        "{} logits for a vocabulary of {}; a prompt of {} in {} tokens", logits.size(),
+        weights_.size(), prompt_length, tokens.size());
+  edit(logits, params, tokens, prompt_length);
+  const std::optional<TokenId> id = choose(logits, params, tokens.size() - prompt_length);
+  for (; !edits_.empty(); edits_.pop_back()) logits[edits_.back().id] = edits_.back().logit;
+  if (!id || !params.logprobs) return id ? std::optional(SampledToken{.id = *id}) : std::nullopt;
+  return score(logits, *id, *params.logprobs);
+}
+
 std::optional<SampledToken> Sampler::sample(std::span<const float> logits,
                                             const SamplingParams& params, uint64_t output_index) {
   CHECK(logits.size() == weights_.size(), "{} logits for a vocabulary of {}", logits.size(),
         weights_.size());
+  CHECK(params.logit_bias.empty() && !params.penalises() && params.min_tokens == 0,
+        "parameters that change logits, of which a copy would be needed");
+  const std::optional<TokenId> id = choose(logits, params, output_index);
+  if (!id || !params.logprobs) return id ? std::optional(SampledToken{.id = *id}) : std::nullopt;
+  return score(logits, *id, *params.logprobs);
+}
+
+std::optional<SampledToken> Sampler::score(std::span<const float> logits, TokenId token,
+                                           uint32_t top_count) const {
+  CHECK(token < logits.size(), "token {} of {} logits", token, logits.size());
+  const float log_sum = kernels_.log_sum_exp(logits.data(), static_cast<uint32_t>(logits.size()));
+  if (!std::isfinite(log_sum)) return std::nullopt;
+  return SampledToken{.id = token,
+                      .logprob = logits[token] - log_sum,
+                      .top = top_logprobs(logits, log_sum, top_count)};
+}
+
+void Sampler::edit(std::span<float> logits, const SamplingParams& params,
+                   std::span<const TokenId> tokens, uint32_t prompt_length) {
+  for (const LogitBias& bias : params.logit_bias) {
+    edits_.push_back({bias.id, logits[bias.id]});
+    logits[bias.id] += bias.bias;
+  }
+  if (params.penalises()) penalise(logits, params, tokens, prompt_length);
+  if (tokens.size() - prompt_length >= params.min_tokens) return;
+  for (const TokenId id : params.ends) {
+    edits_.push_back({id, logits[id]});
+    logits[id] = -std::numeric_limits<float>::infinity();
+  }
+}
+
+// vLLM's rules: what occurs in prompt or answer has its logit divided by repetition_penalty, or
+// multiplied where it is negative; then what the answer has loses frequency_penalty for each time,
+// and presence_penalty once.
+void Sampler::penalise(std::span<float> logits, const SamplingParams& params,
+                       std::span<const TokenId> tokens, uint32_t prompt_length) {
+  occurrences_.resize(logits.size());
+  const auto output = tokens.subspan(prompt_length);
+  for (const TokenId id : output) occurrences_[id] += 1;
+
+  const auto affected = params.repetition_penalty == 1.0f ? output : tokens;
+  constexpr uint32_t kDone = UINT32_MAX;  // its logit is changed already
+  for (const TokenId id : affected) {
+    const uint32_t count = std::exchange(occurrences_[id], kDone);
+    if (count == kDone) continue;
+    float& logit = logits[id];
+    edits_.push_back({id, logit});
+    logit = logit > 0 ? logit / params.repetition_penalty : logit * params.repetition_penalty;
+    if (count == 0) continue;  // only in the prompt
+    logit -= params.frequency_penalty * static_cast<float>(count) + params.presence_penalty;
+  }
+  for (const TokenId id : affected) occurrences_[id] = 0;
+}
+
+std::optional<TokenId> Sampler::choose(std::span<const float> logits, const SamplingParams& params,
+                                       uint64_t output_index) {
   const auto n = static_cast<uint32_t>(logits.size());
-  SampledToken token;
-  token.id = kernels_.arg_max(logits.data(), n);
-  const float best = logits[token.id];
+  const TokenId greedy = kernels_.arg_max(logits.data(), n);
+  const float best = logits[greedy];
   if (!std::isfinite(best)) return std::nullopt;
-  if (params.temperature > 0) {
-    weight_total_ =
-        kernels_.exp_weights(logits.data(), n, best, 1.0f / params.temperature, weights_.data());
-    if (!std::isfinite(weight_total_)) return std::nullopt;
-    token.id = draw(params, random_uniform(params.seed, output_index));
-  }
-  if (params.logprobs) {
-    const float log_sum = kernels_.log_sum_exp(logits.data(), n);
-    if (!std::isfinite(log_sum)) return std::nullopt;
-    token.logprob = logits[token.id] - log_sum;
-    token.top = top_logprobs(logits, log_sum, *params.logprobs);
-  }
-  return token;
+  if (params.temperature <= 0) return greedy;
+  weight_total_ =
+      kernels_.exp_weights(logits.data(), n, best, 1.0f / params.temperature, weights_.data());
+  if (!std::isfinite(weight_total_)) return std::nullopt;
+  return draw(params, random_uniform(params.seed, output_index));
 }
 
 TokenId Sampler::draw(const SamplingParams& params, double uniform) {

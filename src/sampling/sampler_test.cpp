@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -154,6 +155,165 @@ TEST(Sampler, LogprobsAreOfTheModelBeforeTemperature) {
 TEST(Sampler, NoLogprobsUnlessAsked) {
   Sampler sampler(table(), 2);
   EXPECT_TRUE(sampler.sample(std::vector<float>{0, 1}, {}, 0)->top.empty());
+}
+
+// --- what a request wants done to its logits ---
+
+// The distribution that a request draws from, by brute force: vLLM's rules written out over the
+// whole vocabulary.
+std::vector<double> expected_logits(std::vector<float> logits, const SamplingParams& params,
+                                    const std::vector<TokenId>& tokens, uint32_t prompt_length) {
+  std::vector<double> out(logits.begin(), logits.end());
+  for (const LogitBias& bias : params.logit_bias) out[bias.id] += bias.bias;
+  for (TokenId id = 0; id < out.size(); ++id) {
+    const auto begin = tokens.begin();
+    const auto said = std::count(begin + prompt_length, tokens.end(), id);
+    const auto asked = std::count(begin, begin + prompt_length, id);
+    if (said + asked > 0) {
+      out[id] =
+          out[id] > 0 ? out[id] / params.repetition_penalty : out[id] * params.repetition_penalty;
+    }
+    out[id] -= params.frequency_penalty * static_cast<double>(said);
+    if (said > 0) out[id] -= params.presence_penalty;
+  }
+  if (tokens.size() - prompt_length < params.min_tokens) {
+    for (const TokenId id : params.ends) out[id] = -HUGE_VAL;
+  }
+  return out;
+}
+
+TEST(SamplerEdits, GreedyTakesTheBestOfWhatVllmsRulesGive) {
+  const uint64_t seed = test_seed();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  Rng rng(seed);
+  constexpr uint32_t kVocabulary = 40;
+  Sampler sampler(table(), kVocabulary);
+  int moved = 0;
+  for (int round = 0; round < 500; ++round) {
+    std::vector<float> logits(kVocabulary);
+    for (float& x : logits) x = 6 * static_cast<float>(rng.uniform()) - 3;
+    std::vector<TokenId> tokens(1 + rng.below(60));
+    for (TokenId& id : tokens) id = static_cast<TokenId>(rng.below(kVocabulary));
+    const auto prompt_length = static_cast<uint32_t>(rng.below(tokens.size() + 1));
+    SamplingParams params{.temperature = 0};
+    if (rng.below(2)) params.repetition_penalty = 0.5f + static_cast<float>(rng.uniform());
+    if (rng.below(2)) params.frequency_penalty = 2 * static_cast<float>(rng.uniform()) - 1;
+    if (rng.below(2)) params.presence_penalty = 4 * static_cast<float>(rng.uniform()) - 2;
+    if (rng.below(2)) params.logit_bias = {{3, 2.0f}, {7, -100.0f}};
+    if (rng.below(2)) params.min_tokens = static_cast<uint32_t>(rng.below(40));
+    params.ends = {static_cast<TokenId>(rng.below(kVocabulary)), 7};
+
+    const auto expected = expected_logits(logits, params, tokens, prompt_length);
+    const std::vector<float> before = logits;
+    const auto token = sampler.sample(logits, params, tokens, prompt_length);
+    const double best = *std::max_element(expected.begin(), expected.end());
+    EXPECT_NEAR(expected[token->id], best, 1e-5) << "round " << round;
+    EXPECT_EQ(logits, before) << "the logits are left as they were";
+    moved += before[token->id] < *std::max_element(before.begin(), before.end());
+  }
+  EXPECT_GT(moved, 100) << "the edits decided";
+}
+
+TEST(SamplerEdits, DrawsFollowTheEditedDistributionAndLogprobsTheModels) {
+  std::vector<float> logits = logits_of({0.5, 0.3, 0.2}, /*shift=*/0);
+  Sampler sampler(table(), 3);
+  SamplingParams params{.seed = 4, .logit_bias = {{2, std::log(4.0f)}}, .logprobs = 3u};
+  double thirds = 0;
+  constexpr int kDraws = 20000;
+  std::vector<TokenId> tokens = {0};
+  for (int i = 0; i < kDraws; ++i) {
+    tokens.push_back(0);
+    const SampledToken token = *sampler.sample(logits, params, tokens, 1);
+    thirds += token.id == 2;
+    ASSERT_NEAR(token.logprob, std::log(token.id == 0 ? 0.5 : token.id == 1 ? 0.3 : 0.2), 1e-5);
+    ASSERT_EQ(token.top[0].id, 0u);
+  }
+  EXPECT_NEAR(thirds / kDraws, 0.8 / 1.6, 0.015);
+}
+
+TEST(SamplerEdits, PresenceCountsOnceFrequencyEachTimeAndNeitherThePrompt) {
+  Sampler sampler(table(), 2);
+  const auto choice = [&](SamplingParams params, std::vector<TokenId> tokens, uint32_t prompt) {
+    std::vector<float> logits = {1.0f, 0.0f};
+    params.temperature = 0;
+    return sampler.sample(logits, params, tokens, prompt)->id;
+  };
+  const SamplingParams presence{.presence_penalty = 0.9f};
+  EXPECT_EQ(choice(presence, {1, 0, 0, 0}, 1), 0u) << "0.1 is left";
+  EXPECT_EQ(choice({.presence_penalty = 1.1f}, {1, 0}, 1), 1u);
+  EXPECT_EQ(choice({.presence_penalty = 1.1f}, {1, 0}, 2), 0u) << "only the prompt has it";
+  const SamplingParams frequency{.frequency_penalty = 0.4f};
+  EXPECT_EQ(choice(frequency, {1, 0, 0}, 1), 0u) << "1 - 0.8";
+  EXPECT_EQ(choice(frequency, {1, 0, 0, 0}, 1), 1u) << "1 - 1.2";
+}
+
+TEST(SamplerEdits, RepetitionPenaltyDividesWhatIsPositiveAndMultipliesWhatIsNegative) {
+  Sampler sampler(table(), 2);
+  const auto choice = [&](std::vector<float> logits) {
+    // Token 0 is in the prompt alone, which counts.
+    const std::vector<TokenId> tokens = {0};
+    return sampler.sample(logits, {.temperature = 0, .repetition_penalty = 2.0f}, tokens, 1)->id;
+  };
+  EXPECT_EQ(choice({3.0f, 1.4f}), 0u);
+  EXPECT_EQ(choice({3.0f, 1.6f}), 1u);
+  EXPECT_EQ(choice({-1.0f, -2.1f}), 0u);
+  EXPECT_EQ(choice({-1.0f, -1.9f}), 1u);
+}
+
+TEST(SamplerEdits, NoEndBeforeMinTokensAtAnyTemperature) {
+  std::vector<float> logits = {20.0f, 0.0f, 19.0f, -1.0f};
+  Sampler sampler(table(), 4);
+  for (const float temperature : {0.0f, 0.7f, 2.0f}) {
+    const SamplingParams params{
+        .temperature = temperature, .seed = 3, .min_tokens = 3, .ends = {0, 2}};
+    std::vector<TokenId> tokens = {1, 1};
+    for (int i = 0; i < 3; ++i) {
+      const TokenId id = sampler.sample(logits, params, tokens, 2)->id;
+      EXPECT_TRUE(id == 1 || id == 3) << i;
+      tokens.push_back(id);
+    }
+    const TokenId end = sampler.sample(logits, params, tokens, 2)->id;
+    EXPECT_TRUE(end == 0 || end == 2);
+  }
+}
+
+TEST(SamplerEdits, TheDrawIsThatOfTheSameSeedAndPositionWithoutEdits) {
+  std::vector<float> logits = logits_of({0.1, 0.2, 0.3, 0.4});
+  Sampler sampler(table(), 4);
+  std::vector<TokenId> tokens = {0, 1};
+  for (uint64_t position = 0; position < 100; ++position) {
+    // A bias for all alike changes no probability.
+    const SamplingParams same{.seed = 17, .logit_bias = {{0, 2}, {1, 2}, {2, 2}, {3, 2}}};
+    const TokenId id = sampler.sample(logits, same, tokens, 2)->id;
+    EXPECT_EQ(id, sampler.sample(std::span<const float>(logits), {.seed = 17}, position)->id);
+    tokens.push_back(id);
+  }
+}
+
+TEST(SamplerEdits, AVocabularyOfEndsAloneGivesNoTokenBeforeMinTokens) {
+  std::vector<float> logits = {1.0f, 2.0f};
+  Sampler sampler(table(), 2);
+  const std::vector<TokenId> tokens = {0};
+  const SamplingParams params{.min_tokens = 1, .ends = {0, 1}};
+  EXPECT_FALSE(sampler.sample(logits, params, tokens, 1).has_value());
+  EXPECT_EQ(logits, (std::vector<float>{1.0f, 2.0f}));
+}
+
+TEST(Sampler, ScoresAGivenTokenByTheModelsDistribution) {
+  Sampler sampler(table(), 4);
+  const std::vector<float> logits = logits_of({0.5, 0.3, 0.15, 0.05});
+  const SampledToken token = *sampler.score(logits, 3, 1);
+  EXPECT_EQ(token.id, 3u);
+  EXPECT_NEAR(token.logprob, std::log(0.05), 1e-5);
+  ASSERT_EQ(token.top.size(), 1u);
+  EXPECT_EQ(token.top[0].id, 0u);
+  EXPECT_FALSE(sampler.score(std::vector<float>(4, std::nanf("")), 0, 0).has_value());
+}
+
+TEST(SamplerDeathTest, EditsOfLogitsThatMayNotBeWrittenAbort) {
+  Sampler sampler(table(), 2);
+  const std::vector<float> logits = {0, 1};
+  EXPECT_DEATH((void)sampler.sample(logits, {.presence_penalty = 1.0f}, 0), "change logits");
 }
 
 TEST(Sampler, LogitsThatAreNoNumbersGiveNoTokenWhateverTheParameters) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/math.h"
 
 namespace pacer::sched {
 
@@ -24,11 +25,11 @@ PlanBuilder::PlanBuilder(const SchedView& view)
         view.running_max);
 }
 
-bool PlanBuilder::add(const SeqView& seq, uint32_t tokens) {
+bool PlanBuilder::add(const SeqView& seq, uint32_t tokens, uint32_t cost) {
   if (tokens == 0 || tokens > tokens_left_) return false;
   const uint32_t blocks = blocks_missing(seq, seq.computed + tokens);
   if (blocks > blocks_free_) return false;
-  tokens_left_ -= tokens;
+  tokens_left_ -= std::min(tokens_left_, tokens * cost);
   blocks_free_ -= blocks;
   plan_.items.push_back({seq.id, tokens});
   return true;
@@ -36,12 +37,13 @@ bool PlanBuilder::add(const SeqView& seq, uint32_t tokens) {
 
 bool PlanBuilder::add_decode(const SeqView& seq) {
   CHECK(seq.decoding, "sequence {} is not decoding", value(seq.id));
-  return add(seq, 1);
+  return add(seq, 1, 1);
 }
 
 bool PlanBuilder::add_prefill_chunk(const SeqView& seq) {
   const uint32_t room = (seq.blocks_held + blocks_free_) * kv::kBlockTokens - seq.computed;
-  return add(seq, std::min({seq.length - seq.computed, tokens_left_, room}));
+  const uint32_t cost = seq.scoring ? 2 : 1;
+  return add(seq, std::min({seq.length - seq.computed, div_ceil(tokens_left_, cost), room}), cost);
 }
 
 bool PlanBuilder::admit(const SeqView& seq) {

@@ -19,7 +19,8 @@ class PlanBuilder {
   bool add_decode(const SeqView& seq);
 
   // As many of a running sequence's pending prompt tokens as budget and blocks allow. False: not
-  // even one.
+  // even one. A token of a sequence that scores its prompt counts as two, as far as there are two
+  // left: the output matrix, which it runs through as well, is up to half of a small model.
   bool add_prefill_chunk(const SeqView& seq);
 
   // Admits a waiting sequence with its first chunk. False, and nobody behind it should be tried by
@@ -37,7 +38,7 @@ class PlanBuilder {
   StepPlan take() { return std::move(plan_); }
 
  private:
-  bool add(const SeqView& seq, uint32_t tokens);
+  bool add(const SeqView& seq, uint32_t tokens, uint32_t cost);
 
   StepPlan plan_;
   uint32_t tokens_left_;

@@ -20,6 +20,7 @@ SeqView view_of(const Sequence& seq) {
                  .computed = seq.computed,
                  .blocks_held = static_cast<uint32_t>(seq.blocks.size()),
                  .decoding = seq.decoding(),
+                 .scoring = seq.scoring(),
                  .arrived = seq.arrived};
 }
 
@@ -134,19 +135,28 @@ StepItem Scheduler::reserve(const StepPlan::Item& item) {
           "plan needs {} more blocks for sequence {}, {} free", needed - held, value(seq.id),
           blocks_.free_count());
   }
-  return StepItem{.sequence = &seq,
-                  .first = seq.computed,
-                  .count = item.token_count,
-                  .sample = item.token_count == seq.pending()};
+  StepItem step_item{.sequence = &seq,
+                     .first = seq.computed,
+                     .count = item.token_count,
+                     .sample = item.token_count == seq.pending()};
+  // The row of a token scores the one after it. What was scored before a preemption is not again.
+  const uint32_t scorable = std::min(seq.computed + item.token_count + 1, seq.prompt_length);
+  if (seq.scores_prompt && seq.scored < scorable) {
+    step_item.score_first = seq.scored;
+    step_item.score_count = scorable - seq.scored;
+  }
+  return step_item;
 }
 
 void Scheduler::commit(const Step& step, const StepResult& result) {
-  size_t sampled = 0;
+  size_t sampled = 0, scored = 0;
   for (const StepItem& item : step.items) {
     Sequence& seq = sequences_.at(item.sequence->id);
     CHECK(seq.computed == item.first, "sequence {} stands at {}, the step ran from {}",
           value(seq.id), seq.computed, item.first);
     seq.computed += item.count;
+    seq.scored += item.score_count;
+    scored += item.score_count;
     if (!item.sample) continue;
     CHECK(sampled < result.tokens.size(), "the step sampled only {} tokens", result.tokens.size());
     const std::optional<SampledToken>& token = result.tokens[sampled++];
@@ -157,6 +167,8 @@ void Scheduler::commit(const Step& step, const StepResult& result) {
   }
   CHECK(sampled == result.tokens.size(), "the step sampled {} tokens, {} were asked",
         result.tokens.size(), sampled);
+  CHECK(scored == result.scored.size(), "the step scored {} prompt tokens, {} were asked",
+        result.scored.size(), scored);
 }
 
 bool Scheduler::finish(SeqId id) {
@@ -184,6 +196,9 @@ void Scheduler::check_invariants() const {
           value(id), seq.computed, seq.length());
     CHECK(seq.computed <= seq.blocks.size() * kv::kBlockTokens,
           "sequence {}: {} tokens in {} blocks", value(id), seq.computed, seq.blocks.size());
+    // The row that scores a token is computed with the token before it.
+    CHECK(!seq.scoring() || seq.scored > seq.computed, "sequence {}: {} tokens computed, {} scored",
+          value(id), seq.computed, seq.scored);
     CHECK(seq.state == SeqState::kRunning || seq.blocks.empty(),
           "waiting sequence {} holds {} blocks", value(id), seq.blocks.size());
   }

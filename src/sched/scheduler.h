@@ -42,8 +42,9 @@ class Scheduler {
   };
   Step plan(TimePoint now);
 
-  // After the executor ran the step. result.tokens: one for each item that samples; the caller
-  // finishes the sequences that got none.
+  // After the executor ran the step. result.tokens: one for each item that samples, and
+  // result.scored one for each prompt token that was to be scored; the caller finishes the
+  // sequences that lack one.
   void commit(const Step& step, const StepResult& result);
 
   // Forgets a sequence in any state and frees its blocks. False: no such sequence.

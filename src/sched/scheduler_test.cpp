@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 
 #include "base/rng.h"
 #include "base/test_seed.h"
@@ -34,6 +36,7 @@ Scheduler::Step run_step(Scheduler& scheduler) {
   StepResult result;
   for (const StepItem& item : step.items) {
     if (item.sample) result.tokens.emplace_back(SampledToken{.id = 9, .logprob = 0, .top = {}});
+    result.scored.resize(result.scored.size() + item.score_count);
   }
   std::vector<SeqId> ids;
   for (const StepItem& item : step.items) ids.push_back(item.sequence->id);
@@ -76,6 +79,31 @@ TEST(Scheduler, ALongPromptIsChunkedToTheStepBudgetAndSamplesOnlyAtItsEnd) {
     EXPECT_EQ(step.items.at(0).count, count);
     EXPECT_EQ(step.items.at(0).sample, sample);
   }
+}
+
+TEST(Scheduler, PromptTokensAreScoredByTheStepThatRunsTheOneBeforeAndTheFirstNever) {
+  Scheduler scheduler = make_scheduler({.step_tokens_max = 16, .running_max = 4, .block_count = 8});
+  Sequence seq = make_sequence(1, 20, 2);
+  seq.scores_prompt = true;
+  scheduler.add(std::move(seq));
+  // A scored token counts as two.
+  for (const auto& [first, count, score_first, score_count] :
+       {std::array{0u, 8u, 1u, 8u}, {8u, 8u, 9u, 8u}, {16u, 4u, 17u, 3u}, {20u, 1u, 0u, 0u}}) {
+    const Scheduler::Step step = run_step(scheduler);
+    const StepItem& item = step.items.at(0);
+    EXPECT_EQ(item.first, first);
+    EXPECT_EQ(item.count, count);
+    EXPECT_EQ(item.score_first, score_first);
+    EXPECT_EQ(item.score_count, score_count);
+  }
+}
+
+TEST(Scheduler, APromptOfOneTokenHasNothingToScore) {
+  Scheduler scheduler = make_scheduler({.step_tokens_max = 16, .running_max = 4, .block_count = 8});
+  Sequence seq = make_sequence(1, 1, 2);
+  seq.scores_prompt = true;
+  scheduler.add(std::move(seq));
+  EXPECT_EQ(run_step(scheduler).items.at(0).score_count, 0u);
 }
 
 TEST(Scheduler, RunningStreamsGetTheirTokenBesideAChunk) {
@@ -245,6 +273,55 @@ TEST(Scheduler, RandomHistoriesKeepEveryInvariantAndEnd) {
     }
     EXPECT_EQ(scheduler.blocks_used(), 0u);
   }
+}
+
+// However small the pool and the steps: each prompt token is scored once, in order, with the one
+// before it in the same item.
+TEST(Scheduler, EveryPromptTokenIsScoredOnceWhateverIsPreempted) {
+  const uint64_t base_seed = test_seed();
+  uint32_t preempted = 0;
+  for (uint64_t seed = base_seed; seed < base_seed + 60; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Rng rng(seed);
+    const SchedulerConfig config{.step_tokens_max = 1 + static_cast<uint32_t>(rng.below(60)),
+                                 .running_max = 2 + static_cast<uint32_t>(rng.below(5)),
+                                 .block_count = 6 + static_cast<uint32_t>(rng.below(10))};
+    Scheduler scheduler = make_scheduler(config);
+    std::map<SeqId, uint32_t> scored, prompts;
+    for (uint64_t id = 1; id <= 8; ++id) {
+      const auto prompt = 1 + static_cast<uint32_t>(rng.below(60));
+      Sequence seq = make_sequence(id, prompt, 1 + static_cast<uint32_t>(rng.below(30)));
+      seq.scores_prompt = rng.below(4) > 0;
+      prompts[seq.id] = seq.scores_prompt ? prompt : 1;
+      scored[seq.id] = 1;
+      scheduler.add(std::move(seq));
+    }
+    uint32_t steps = 0;
+    while (scheduler.running_count() + scheduler.waiting_count() > 0) {
+      const Scheduler::Step step = scheduler.plan(kStart);
+      preempted += step.preempted;
+      StepResult result;
+      std::vector<SeqId> ids;
+      for (const StepItem& item : step.items) {
+        ids.push_back(item.sequence->id);
+        if (item.sample) result.tokens.emplace_back(SampledToken{.id = 9});
+        result.scored.resize(result.scored.size() + item.score_count);
+        if (item.score_count == 0) continue;
+        ASSERT_EQ(item.score_first, scored[item.sequence->id]);
+        ASSERT_GT(item.score_first, item.first);
+        ASSERT_LE(item.score_first + item.score_count, item.first + item.count + 1);
+        scored[item.sequence->id] += item.score_count;
+      }
+      ASSERT_LE(tokens_of(step), config.step_tokens_max);
+      scheduler.commit(step, result);
+      for (const SeqId id : ids) {
+        if (scheduler.find(id)->length() == scheduler.find(id)->length_max) scheduler.finish(id);
+      }
+      ASSERT_LT(++steps, 20000u) << "livelock";
+    }
+    EXPECT_EQ(scored, prompts);
+  }
+  EXPECT_GT(preempted, 0u) << "the pools were small enough to try it";
 }
 
 TEST(Policies, AnUnknownNameIsRefusedWithTheListOfKnownOnes) {

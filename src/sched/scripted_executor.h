@@ -26,6 +26,9 @@ class ScriptedExecutor final : public Executor {
     StepResult result;
     for (const StepItem& item : items) {
       tokens_run_ += item.count;
+      for (uint32_t i = 0; i < item.score_count; ++i) {
+        result.scored.push_back(score(*item.sequence, item.score_first + i));
+      }
       if (!item.sample) continue;
       const std::optional<TokenId> id = next_(*item.sequence);
       if (!id) {
@@ -39,6 +42,11 @@ class ScriptedExecutor final : public Executor {
       result.tokens.push_back(std::move(token));
     }
     return result;
+  }
+
+  // A prompt token's log-probability says where it stands.
+  static SampledToken score(const Sequence& seq, uint32_t position) {
+    return {.id = seq.tokens[position], .logprob = -static_cast<float>(position) / 1000, .top = {}};
   }
 
  private:

@@ -33,6 +33,10 @@ struct Sequence {
   uint32_t preemptions = 0;
   kv::BlockTable blocks;
   SamplingParams sampling;
+  // Prompt tokens whose log-probabilities are known, of those that are wanted: of all but the
+  // first, which has none. Counts on across preemptions, so that each is told once.
+  bool scores_prompt = false;
+  uint32_t scored = 1;
   TimePoint arrived{};  // at the HTTP front
 
   uint32_t length() const { return static_cast<uint32_t>(tokens.size()); }
@@ -40,6 +44,7 @@ struct Sequence {
   uint32_t pending() const {
     return length() - computed;
   }  // tokens to run before the next can be sampled
+  bool scoring() const { return scores_prompt && scored < prompt_length; }
   bool decoding() const { return output_length() > 0 && pending() == 1; }
 };
 

@@ -36,6 +36,7 @@ struct SeqView {
   uint32_t computed;  // of which are in the KV cache
   uint32_t blocks_held;
   bool decoding;  // exactly one token pending, and it is a generated one
+  bool scoring;   // its prompt tokens need logits too, and cost about twice
   TimePoint arrived;
 };
 
