@@ -79,7 +79,8 @@ void Connection::arm_ping() {
 }
 
 void Connection::finish_response() {
-  const bool close = out_.close || peer_eof_;
+  // Draining: a stream whose head left before says "keep-alive", and is the last all the same.
+  const bool close = out_.close || peer_eof_ || core_->draining;
   out_ = {};
   exchange_.reset();
   --core_->open_requests;

@@ -264,6 +264,21 @@ TEST(Drain, OpenRequestsEndWellAndNewOnesAreNotTaken) {
   EXPECT_EQ(server.server->open_request_count(), 0u);
 }
 
+TEST(Drain, AStreamWhoseHeadLeftBeforeIsTheLastOfItsConnection) {
+  TestServer server;
+  TestClient client(server.port());
+  client.request("GET", "/stream");
+  const auto writer = server.parked.wait();
+  ASSERT_NE(writer, nullptr);
+  EXPECT_EQ(client.response_head().header("Connection"), "");
+  server.server->stop_accepting();
+  writer->write("last");
+  EXPECT_EQ(client.chunk(), "last");
+  writer->end();
+  EXPECT_EQ(client.chunk(), "");
+  EXPECT_TRUE(client.closed());
+}
+
 TEST(Accept, WithoutFileDescriptorsItWaitsAndThenGoesOn) {
   TestServer server;
   TestClient before(server.port());

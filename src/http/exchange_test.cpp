@@ -116,6 +116,16 @@ TEST(Exchange, FramingFieldsOfTheCallerAreNotSent) {
   EXPECT_NE(message.find("Content-Length: 2\r\n"), std::string::npos);
 }
 
+TEST(Exchange, FieldsOfEveryResponseReplaceTheCallersButAListIsAddedTo) {
+  auto exchange = make_exchange({.fields = {{"X-Request-Id", "ours"}, {"Vary", "Origin"}}});
+  exchange->send(Response{200, {{"x-request-id", "theirs"}, {"Vary", "Accept"}}, ""});
+  const std::string message = text(exchange->take(true));
+  EXPECT_NE(message.find("X-Request-Id: ours\r\n"), std::string::npos) << message;
+  EXPECT_EQ(message.find("theirs"), std::string::npos) << message;
+  EXPECT_NE(message.find("Vary: Accept\r\n"), std::string::npos) << message;
+  EXPECT_NE(message.find("Vary: Origin\r\n"), std::string::npos) << message;
+}
+
 TEST(Exchange, OverTheBufferLimitThePeerIsGoneAndAtTheLimitItIsNot) {
   auto exchange = make_exchange({.max_buffered_bytes = 10});
   int gone = 0;

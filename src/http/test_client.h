@@ -10,8 +10,10 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -53,7 +55,15 @@ class TestClient {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   }
-  ~TestClient() { close(); }
+  // Of a unix socket.
+  explicit TestClient(const std::string& path) {
+    fd_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::memcpy(address.sun_path, path.data(), std::min(path.size(), sizeof address.sun_path - 1));
+    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  virtual ~TestClient() { close(); }
   TestClient(const TestClient&) = delete;
   TestClient& operator=(const TestClient&) = delete;
 
@@ -62,7 +72,7 @@ class TestClient {
   // False when the peer has closed.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t n = write_some(bytes);
       if (n <= 0) return false;
       bytes.remove_prefix(static_cast<size_t>(n));
     }
@@ -162,7 +172,7 @@ class TestClient {
   // Nothing comes for that long, and the connection stays open.
   bool quiet_for(std::chrono::milliseconds time) {
     pollfd p{fd_, POLLIN, 0};
-    return in_.empty() && poll(&p, 1, static_cast<int>(time.count())) == 0;
+    return in_.empty() && !has_pending() && poll(&p, 1, static_cast<int>(time.count())) == 0;
   }
 
   void close_sending_side() { shutdown(fd_, SHUT_WR); }
@@ -176,6 +186,16 @@ class TestClient {
     close();
   }
 
+ protected:
+  // TlsTestClient puts TLS in between.
+  virtual ssize_t write_some(std::string_view bytes) {
+    return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  virtual ssize_t read_some(char* to, size_t size) { return recv(fd_, to, size, 0); }
+  virtual bool has_pending() const { return false; }  // read already, and not yet given out
+
+  int fd_ = -1;
+
  private:
   std::string take(size_t n) {
     std::string out = in_.substr(0, n);
@@ -187,19 +207,18 @@ class TestClient {
   bool fill() {
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(kTestPatience).count();
     pollfd p{fd_, POLLIN, 0};
-    if (poll(&p, 1, static_cast<int>(ms)) == 0) {
+    if (!has_pending() && poll(&p, 1, static_cast<int>(ms)) == 0) {
       timed_out_ = true;
       ADD_FAILURE() << "nothing came from the server for " << ms << " ms; before: '" << in_ << "'";
       return false;
     }
     char bytes[16384];
-    const ssize_t n = recv(fd_, bytes, sizeof bytes, 0);
+    const ssize_t n = read_some(bytes, sizeof bytes);
     if (n <= 0) return false;
     in_.append(bytes, static_cast<size_t>(n));
     return true;
   }
 
-  int fd_ = -1;
   bool connected_ = false;
   bool timed_out_ = false;
   std::string in_;

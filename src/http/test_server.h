@@ -47,7 +47,8 @@ class Parked {
 };
 
 // /hello, /echo (POST: the body back), /what (method path|param|query|body size), /throw, /drop,
-// /park, /stream (parks an open stream), /big (4 MiB).
+// /park, /stream (parks an open stream), /big (4 MiB); POST /park parks too; /closed (POST): a gate
+// lets nobody in.
 class TestServer {
  public:
   static ServerOptions defaults() {
@@ -70,7 +71,8 @@ class TestServer {
   uint16_t port() const { return server->port(); }
 
   Parked parked;
-  std::atomic<int> gone = 0;  // on_gone calls of parked writers
+  std::atomic<int> gone = 0;     // on_gone calls of parked writers
+  std::atomic<int> entered = 0;  // requests that a gate should have kept out
   std::unique_ptr<Server> server;
 
  private:
@@ -88,10 +90,17 @@ class TestServer {
       throw std::runtime_error("a library's exception");
     });
     router.add("GET", "/drop", [](const Request&, std::shared_ptr<ResponseWriter>) {});
-    router.add("GET", "/park", [this](const Request&, std::shared_ptr<ResponseWriter> writer) {
+    const Handler park = [this](const Request&, std::shared_ptr<ResponseWriter> writer) {
       writer->on_gone([this] { ++gone; });
       parked.add(std::move(writer));
-    });
+    };
+    router.add("GET", "/park", park);
+    router.add("POST", "/park", park);
+    router.add(
+        "POST", "/closed", [this](const Request&, std::shared_ptr<ResponseWriter>) { ++entered; },
+        [](const RequestHead&) {
+          return Response{401, {{"WWW-Authenticate", "Bearer"}}, "no key"};
+        });
     router.add("GET", "/stream", [this](const Request&, std::shared_ptr<ResponseWriter> writer) {
       writer->on_gone([this] { ++gone; });
       writer->begin_stream(200, {{"Content-Type", "text/event-stream"}});

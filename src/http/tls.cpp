@@ -60,29 +60,50 @@ void set_protocol(SSL_CTX* tls) {
   SSL_CTX_set_alpn_select_cb(tls, choose_protocol, nullptr);
 }
 
-Status use_files(SSL_CTX* tls, const std::string& certificate_file, const std::string& key_file) {
+// What OpenSSL says to both files, asking nobody for a password.
+struct Loaded {
+  bool certificate = false;
+  bool key = false;
   bool password_asked = false;
+  bool differ = false;  // the key is one, but not the certificate's
+  std::string why_not;
+};
+
+Loaded load(SSL_CTX* tls, const std::string& certificate_file, const std::string& key_file) {
+  Loaded out;
   SSL_CTX_set_default_passwd_cb(tls, no_password);
-  SSL_CTX_set_default_passwd_cb_userdata(tls, &password_asked);
+  SSL_CTX_set_default_passwd_cb_userdata(tls, &out.password_asked);
   ERR_clear_error();
-  if (SSL_CTX_use_certificate_chain_file(tls, certificate_file.c_str()) != 1) {
-    return error(Code::kBadFile, "the TLS certificate file '{}' has no usable certificate: {}",
-                 certificate_file, reason());
+  out.certificate = SSL_CTX_use_certificate_chain_file(tls, certificate_file.c_str()) == 1;
+  if (out.certificate) {
+    out.key = SSL_CTX_use_PrivateKey_file(tls, key_file.c_str(), SSL_FILETYPE_PEM) == 1;
+    // Taking a key checks it against the certificate too.
+    const unsigned long code = ERR_peek_last_error();
+    out.differ =
+        ERR_GET_LIB(code) == ERR_LIB_X509 && (ERR_GET_REASON(code) == X509_R_KEY_VALUES_MISMATCH ||
+                                              ERR_GET_REASON(code) == X509_R_KEY_TYPE_MISMATCH);
   }
-  ERR_clear_error();
-  const bool key_taken = SSL_CTX_use_PrivateKey_file(tls, key_file.c_str(), SSL_FILETYPE_PEM) == 1;
+  if (!out.key) out.why_not = reason();
+  // Asio deletes what it finds here.
   SSL_CTX_set_default_passwd_cb_userdata(tls, nullptr);
-  if (password_asked) {
+  return out;
+}
+
+Status use_files(SSL_CTX* tls, const std::string& certificate_file, const std::string& key_file) {
+  const Loaded loaded = load(tls, certificate_file, key_file);
+  if (!loaded.certificate) {
+    return error(Code::kBadFile, "the TLS certificate file '{}' has no usable certificate: {}",
+                 certificate_file, loaded.why_not);
+  }
+  if (loaded.password_asked) {
     return error(Code::kBadFile, "the TLS key file '{}' is encrypted: give one without a password",
                  key_file);
   }
-  // Taking a key checks it against the certificate too, so its reason may be that they differ.
-  if (!key_taken && ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_VALUES_MISMATCH &&
-      ERR_GET_REASON(ERR_peek_last_error()) != X509_R_KEY_TYPE_MISMATCH) {
+  if (!loaded.key && !loaded.differ) {
     return error(Code::kBadFile, "the TLS key file '{}' has no usable private key: {}", key_file,
-                 reason());
+                 loaded.why_not);
   }
-  if (!key_taken || SSL_CTX_check_private_key(tls) != 1) {
+  if (!loaded.key || SSL_CTX_check_private_key(tls) != 1) {
     return error(Code::kBadFile, "the TLS key in '{}' is not the one of the certificate in '{}'",
                  key_file, certificate_file);
   }
