@@ -114,6 +114,11 @@ void Connection::on_read(ErrorCode ec, size_t bytes) {
 }
 
 void Connection::on_read_error(ErrorCode ec) {
+  // It closed behind requests that are here already: they are answered.
+  if (phase_ == Phase::kIdle && ec == asio::error::eof && in_.size() > 0) {
+    peer_eof_ = true;
+    return advance();
+  }
   if (phase_ != Phase::kResponding) return drop(Parting::kClose);
   // A peer may close its sending side once it has asked, so a response that is ready is still sent
   // to it. One that is still being worked on is not: nobody can tell such a peer from one that
@@ -197,7 +202,12 @@ void Connection::on_parse_error(ErrorCode ec) {
 }
 
 void Connection::watch_peer() {
-  if (peer_eof_ || reading_) return;
+  if (reading_) return;
+  if (peer_eof_) {
+    // A pipelined request behind which the peer has closed: as on_read_error() has it.
+    if (!exchange_->complete()) drop(Parting::kClose);
+    return;
+  }
   if (in_.size() < in_.max_size()) return start_read();
   watch_peer_by_polling();
 }

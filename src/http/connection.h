@@ -101,6 +101,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void flush();
   void start_write();
   void on_write(ErrorCode ec, size_t bytes);
+  // The peer has said all, and none of it is left: no request follows.
+  bool at_end() const { return peer_eof_ && in_.size() == 0; }
   void arm_ping();
   void finish_response();
   void end_request();

@@ -33,7 +33,7 @@ void Connection::flush() {
     return drop(Parting::kReset);  // too slow a reader, or a writer that gave up
   arm_ping();
   if (writing_) return;
-  std::optional<Exchange::Piece> piece = exchange_->take(!core_->draining && !peer_eof_);
+  std::optional<Exchange::Piece> piece = exchange_->take(!core_->draining && !at_end());
   if (!piece) return;
   out_ = *std::move(piece);
   out_sent_ = 0;
@@ -80,7 +80,7 @@ void Connection::arm_ping() {
 
 void Connection::finish_response() {
   // Draining: a stream whose head left before says "keep-alive", and is the last all the same.
-  const bool close = out_.close || peer_eof_ || core_->draining;
+  const bool close = out_.close || at_end() || core_->draining;
   out_ = {};
   exchange_.reset();
   --core_->open_requests;
