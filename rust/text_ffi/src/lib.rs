@@ -6,9 +6,9 @@
 //! a status and a sentence. What users wrote is data: control tokens in it are broken up by guards
 //! (guard.rs) before the template sees it.
 //!
-//! `template` is the Jinja dialect; `source` and the `python_` files make of the engine's Jinja what
-//! Jinja2 in Python has; `python_json` and `strftime` are what Hugging Face adds
-//! to it. No state between calls; a compiled template may be rendered by several threads at once.
+//! `template` is the Jinja dialect; the `source` files and the `python_` files make of the engine's
+//! Jinja what Jinja2 in Python has; `python_json` and `strftime` are what Hugging Face adds to it;
+//! `walk` and `time_limit` bound what the engine does not. No state between calls; a compiled template may be rendered by several threads at once.
 
 mod arguments;
 mod guard;
@@ -17,12 +17,15 @@ mod python_case;
 mod python_filters;
 mod python_json;
 mod python_methods;
+mod python_operators;
 mod python_text;
 mod source;
+mod source_expression;
 mod source_tokens;
 mod strftime;
 mod template;
 mod time_limit;
+mod walk;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
 

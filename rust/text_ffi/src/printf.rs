@@ -9,7 +9,7 @@ use crate::arguments::invalid;
 use crate::python_text::{as_float, is_float, to_repr, to_text};
 
 /// Of one field, and of the digits after the point. Rust's own formatter panics above 65,535.
-const WIDTH_MAX: usize = 4096;
+pub const WIDTH_MAX: usize = 4096;
 
 /// `a % b`.
 pub fn modulo(state: &State, left: &Value, right: &Value) -> Result<Value, Error> {

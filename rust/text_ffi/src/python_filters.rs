@@ -12,8 +12,10 @@ use crate::printf::{format, modulo, parse_float, parse_int};
 use crate::python_case::capitalize;
 use crate::python_json::tojson;
 use crate::python_methods::{attribute, centered, split_lines, strip};
-use crate::python_text::{as_float, float_value, is_float, to_text};
+use crate::python_operators::{self, add};
+use crate::python_text::{as_float, escaped, float_value, is_float, to_text};
 use crate::time_limit;
+use crate::walk::{self, make_list};
 
 /// Names that source.rs writes into templates; no template can name them by accident.
 pub const MODULO: &str = "pacer_modulo";
@@ -26,6 +28,8 @@ pub fn add_to(environment: &mut Environment) {
     environment.add_filter(ATTRIBUTE, attribute);
     environment.add_filter(ITERABLE, iterable);
     environment.add_filter(TICK, tick);
+    python_operators::add_to(environment);
+    walk::add_to(environment);
     environment.add_filter("tojson", tojson);
     environment.add_filter("format", format);
     environment.add_filter("string", to_text);
@@ -44,6 +48,8 @@ pub fn add_to(environment: &mut Environment) {
     environment.add_filter("center", center);
     environment.add_filter("truncate", truncate);
     environment.add_filter("dictsort", dictsort);
+    environment.add_filter("reverse", reverse);
+    environment.add_filter("sum", sum);
     environment.add_function("dict", dict);
     environment.add_test("iterable", is_iterable);
     environment.add_test("sequence", is_sequence);
@@ -217,22 +223,11 @@ fn at_path(item: &Value, path: &Value) -> Value {
     })
 }
 
-/// As markupsafe.escape. What it returns counts as safe.
+/// What it returns counts as safe.
 fn escape(state: &State, value: &Value) -> Result<Value, Error> {
     let text = to_text(state, value)?;
     state.consume_fuel(text.len() as u64 / 16)?;
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '\'' => out.push_str("&#39;"),
-            '"' => out.push_str("&#34;"),
-            c => out.push(c),
-        }
-    }
-    Ok(Value::from_safe_string(out))
+    Ok(Value::from_safe_string(escaped(&text)))
 }
 
 fn word_count(state: &State, value: &Value) -> Result<usize, Error> {
@@ -298,8 +293,33 @@ fn dictsort(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<V
     Ok(pairs.into_iter().map(|pair| Value::from(Tuple::new(pair.to_vec()))).collect())
 }
 
+fn reverse(state: &State, value: &Value) -> Result<Value, Error> {
+    if let Some(text) = value.as_str() {
+        state.consume_fuel(text.len() as u64 / 16)?;
+        return Ok(Value::from(text.chars().rev().collect::<String>()));
+    }
+    let mut items: Vec<Value> = value.try_iter()?.collect();
+    items.reverse();
+    make_list(state, items.len(), items.into_iter())
+}
+
+fn sum(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let args = args.into_values();
+    let mut args = Arguments::new(&args)?;
+    let attribute = args.take("attribute")?;
+    let start = args.take("start")?.unwrap_or_else(|| Value::from(0));
+    args.finish("sum")?;
+    value.try_iter()?.try_fold(start, |total, item| {
+        state.consume_fuel(1)?;
+        match &attribute {
+            Some(path) => add(state, &total, &at_path(&item, path)),
+            None => add(state, &total, &item),
+        }
+    })
+}
+
 /// dict(), dict(other), dict(pairs), each with more by keyword.
-fn dict(from: Option<Value>, more: Kwargs) -> Result<Value, Error> {
+fn dict(state: &State, from: Option<Value>, more: Kwargs) -> Result<Value, Error> {
     let mut pairs: Vec<(Value, Value)> = Vec::new();
     match from {
         None => {}
@@ -314,7 +334,8 @@ fn dict(from: Option<Value>, more: Kwargs) -> Result<Value, Error> {
                 if pair.len() != Some(2) {
                     return Err(invalid("dict: every item must be a pair".to_string()));
                 }
-                pairs.push((pair.get_item_by_index(0)?, pair.get_item_by_index(1)?));
+                let key = walk::key(state, &pair.get_item_by_index(0)?)?;
+                pairs.push((key, pair.get_item_by_index(1)?));
             }
         }
     }

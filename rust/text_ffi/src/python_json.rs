@@ -8,9 +8,7 @@ use minijinja::value::{Rest, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Error, State};
 
 use crate::arguments::{invalid, Arguments};
-use crate::python_text::{as_float, is_float, DictView};
-
-const DEPTH_MAX: usize = 128; // serde_json reads no deeper either
+use crate::python_text::{as_float, is_float, DictView, Printed};
 
 struct Style {
     indent: Option<String>, // one level; None: all on one line
@@ -22,10 +20,9 @@ struct Style {
 
 pub fn tojson(state: &State, value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     let style = Style::from(&args.into_values())?;
-    let mut out = String::new();
+    let mut out = Printed::new(state);
     write_value(&mut out, value, &style, 0)?;
-    state.consume_fuel(out.len() as u64 / 64)?;
-    Ok(Value::from(out))
+    Ok(Value::from(out.text))
 }
 
 impl Style {
@@ -59,17 +56,15 @@ impl Style {
     }
 }
 
-fn write_value(out: &mut String, value: &Value, style: &Style, depth: usize) -> Result<(), Error> {
-    if depth > DEPTH_MAX {
-        return Err(invalid(format!("tojson: nested deeper than {DEPTH_MAX}")));
-    }
+fn write_value(out: &mut Printed, value: &Value, style: &Style, depth: usize) -> Result<(), Error> {
+    out.pay(depth)?;
     if let Some(number) = as_float(value).filter(|_| is_float(value)) {
-        out.push_str(&float(number));
+        out.text.push_str(&float(number));
         return Ok(());
     }
     match value.kind() {
-        ValueKind::String => write_string(out, value.as_str().unwrap_or_default(), style),
-        ValueKind::None | ValueKind::Bool | ValueKind::Number => out.push_str(&scalar(value)),
+        ValueKind::String => write_string(&mut out.text, value.as_str().unwrap_or_default(), style),
+        ValueKind::None | ValueKind::Bool | ValueKind::Number => out.text.push_str(&scalar(value)),
         ValueKind::Iterable if value.downcast_object_ref::<DictView>().is_some() => {
             return Err(invalid("tojson: a dict view is not JSON serializable".to_string()));
         }
@@ -143,49 +138,51 @@ fn write_break(out: &mut String, style: &Style, depth: usize) {
     }
 }
 
-fn write_list(out: &mut String, list: &Value, style: &Style, depth: usize) -> Result<(), Error> {
-    out.push('[');
+fn write_list(out: &mut Printed, list: &Value, style: &Style, depth: usize) -> Result<(), Error> {
+    out.text.push('[');
     let mut empty = true;
     for item in list.try_iter()? {
         if !empty {
-            out.push_str(&style.item_separator);
+            out.text.push_str(&style.item_separator);
         }
         empty = false;
-        write_break(out, style, depth + 1);
+        write_break(&mut out.text, style, depth + 1);
         write_value(out, &item, style, depth + 1)?;
     }
     if !empty {
-        write_break(out, style, depth);
+        write_break(&mut out.text, style, depth);
     }
-    out.push(']');
+    out.text.push(']');
     Ok(())
 }
 
-fn write_map(out: &mut String, map: &Value, style: &Style, depth: usize) -> Result<(), Error> {
+fn write_map(out: &mut Printed, map: &Value, style: &Style, depth: usize) -> Result<(), Error> {
     let mut keys: Vec<Value> = map.try_iter()?.collect();
     if style.sort_keys {
         keys.sort();
     }
-    out.push('{');
+    out.text.push('{');
     for (index, key) in keys.iter().enumerate() {
         if index > 0 {
-            out.push_str(&style.item_separator);
+            out.text.push_str(&style.item_separator);
         }
-        write_break(out, style, depth + 1);
+        write_break(&mut out.text, style, depth + 1);
         match key.kind() {
-            ValueKind::String => write_string(out, key.as_str().unwrap_or_default(), style),
+            ValueKind::String => {
+                write_string(&mut out.text, key.as_str().unwrap_or_default(), style)
+            }
             ValueKind::None | ValueKind::Bool | ValueKind::Number => {
-                write_string(out, &scalar(key), style)
+                write_string(&mut out.text, &scalar(key), style)
             }
             kind => return Err(invalid(format!("tojson: a key of type {kind}"))),
         }
-        out.push_str(&style.key_separator);
+        out.text.push_str(&style.key_separator);
         write_value(out, &map.get_item(key)?, style, depth + 1)?;
     }
     if !keys.is_empty() {
-        write_break(out, style, depth);
+        write_break(&mut out.text, style, depth);
     }
-    out.push('}');
+    out.text.push('}');
     Ok(())
 }
 

@@ -11,9 +11,11 @@ use minijinja::value::{Object, ObjectRepr, Tuple, Value, ValueKind};
 use minijinja::{Error, State};
 
 use crate::arguments::{invalid, Arguments};
+use crate::printf::WIDTH_MAX;
 use crate::python_case::{ask, change_case};
-use crate::python_text::{is_space, DictView};
+use crate::python_text::{is_space, to_repr, DictView};
 use crate::time_limit;
+use crate::walk::{charge, key};
 
 pub fn call_method(
     state: &mut State,
@@ -29,8 +31,8 @@ pub fn call_method(
             state.consume_fuel(text.len() as u64 / 64)?;
             string_method(state, text, method, &mut arguments)?
         }
-        ValueKind::Map => dict_method(value, method, &mut arguments)?,
-        ValueKind::Seq => list_method(value, method, &mut arguments)?,
+        ValueKind::Map => dict_method(state, value, method, &mut arguments)?,
+        ValueKind::Seq => list_method(state, value, method, &mut arguments)?,
         _ => None,
     };
     match result {
@@ -38,8 +40,35 @@ pub fn call_method(
             arguments.finish(method)?;
             Ok(result)
         }
-        None => minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args),
+        None => {
+            charge(state, value)?;
+            args.iter().try_for_each(|argument| charge(state, argument))?;
+            if let ("format", Some(text)) = (method, value.as_str()) {
+                charge_format(state, text, args)?;
+            }
+            minijinja_contrib::pycompat::unknown_method_callback(state, value, method, args)
+        }
     }
+}
+
+/// str.format(): each field may print all arguments, and no number in one, a width or a precision,
+/// may be larger than those of `%`.
+fn charge_format(state: &State, text: &str, args: &[Value]) -> Result<(), Error> {
+    let mut printed = 0;
+    for field in text.split('{').skip(1) {
+        let field = field.split('}').next().unwrap_or_default();
+        for number in field.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()) {
+            let number = number.parse().unwrap_or(usize::MAX);
+            if number > WIDTH_MAX {
+                return Err(invalid(format!(
+                    "a format with a number of more than {WIDTH_MAX}; the limit is {WIDTH_MAX}"
+                )));
+            }
+            printed += number;
+        }
+        args.iter().try_for_each(|argument| charge(state, argument))?;
+    }
+    state.consume_fuel(printed as u64 / 64)
 }
 
 /// Whether dicts have a method of this name, which then hides a key of that name from `d.name`.
@@ -374,7 +403,13 @@ fn expand_tabs(text: &str, size: usize) -> String {
     out
 }
 
-fn dict_method(value: &Value, method: &str, args: &mut Arguments) -> Result<Option<Value>, Error> {
+fn dict_method(
+    state: &State,
+    value: &Value,
+    method: &str,
+    args: &mut Arguments,
+) -> Result<Option<Value>, Error> {
+    state.consume_fuel(value.len().filter(|_| method != "get").unwrap_or(0) as u64 / 4)?;
     let view = |name: &'static str, items: Vec<Value>| Value::from_object(DictView { name, items });
     Ok(Some(match method {
         "keys" => view("dict_keys", value.try_iter()?.collect()),
@@ -391,7 +426,7 @@ fn dict_method(value: &Value, method: &str, args: &mut Arguments) -> Result<Opti
             view("dict_items", items?)
         }
         "get" => {
-            let key = args.any("key")?;
+            let key = key(state, &args.any("key")?)?;
             let fallback = args.take("default")?;
             let found = value.as_object().and_then(|object| object.get_value(&key));
             found.or(fallback).unwrap_or_else(|| Value::from(()))
@@ -401,13 +436,22 @@ fn dict_method(value: &Value, method: &str, args: &mut Arguments) -> Result<Opti
     }))
 }
 
-fn list_method(value: &Value, method: &str, args: &mut Arguments) -> Result<Option<Value>, Error> {
+fn list_method(
+    state: &State,
+    value: &Value,
+    method: &str,
+    args: &mut Arguments,
+) -> Result<Option<Value>, Error> {
     Ok(Some(match method {
         "index" => {
             let wanted = args.any("value")?;
+            charge(state, value)?;
+            charge(state, &wanted)?;
             match value.try_iter()?.position(|item| item == wanted) {
                 Some(index) => Value::from(index),
-                None => return Err(invalid(format!("{wanted:?} is not in list"))),
+                None => {
+                    return Err(invalid(format!("{} is not in list", to_repr(state, &wanted)?)))
+                }
             }
         }
         "copy" => value.clone(),

@@ -4,16 +4,18 @@
 //! escapes in a string inside a list, not `dict.items()`. Work is charged to the render's fuel, and
 //! depth is bounded.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
 use minijinja::value::{Enumerator, Object, ObjectRepr, Value, ValueKind};
-use minijinja::{Error, ErrorKind, Output, State};
+use minijinja::{AutoEscape, Error, ErrorKind, Output, State};
 
 use crate::python_json::float;
 use crate::time_limit;
 
 const DEPTH_MAX: usize = 128; // serde_json reads no deeper either
+const SIZE_MAX: usize = 8 << 20; // of one value: no more than a whole render may print
 
 /// A float that Python writes with an exponent, or without a fraction. An object because the engine
 /// prints its own floats itself wherever text is put together (`~`, lists), as "0.00001".
@@ -102,93 +104,132 @@ impl Object for DictView {
 /// What `{{ value }}` writes.
 pub fn write_output(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Error> {
     time_limit::check()?;
+    let text = match value.as_str() {
+        Some(text) => Cow::Borrowed(text),
+        None => Cow::Owned(to_text(state, value)?),
+    };
     match state.auto_escape() {
-        minijinja::AutoEscape::None => {}
-        _ => return minijinja::escape_formatter(out, state, value),
-    }
-    match value.as_str() {
-        Some(text) => out.write_str(text)?,
-        None => out.write_str(&to_text(state, value)?)?,
+        AutoEscape::Html if !value.is_safe() => out.write_str(&escaped(&text))?,
+        _ => out.write_str(&text)?,
     }
     Ok(())
+}
+
+/// As markupsafe.escape.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '\'' => out.push_str("&#39;"),
+            '"' => out.push_str("&#34;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Python's str().
 pub fn to_text(state: &State, value: &Value) -> Result<String, Error> {
     if let Some(text) = value.as_str() {
+        state.consume_fuel(text.len() as u64 / 64)?;
         return Ok(text.to_string());
     }
     if value.is_undefined() {
         return Ok(String::new());
     }
-    let mut out = String::new();
-    write_repr(&mut out, value, 0)?;
-    state.consume_fuel(out.len() as u64 / 64)?;
-    Ok(out)
+    to_repr(state, value)
 }
 
 /// Python's repr().
 pub fn to_repr(state: &State, value: &Value) -> Result<String, Error> {
-    let mut out = String::new();
+    let mut out = Printed::new(state);
     write_repr(&mut out, value, 0)?;
-    state.consume_fuel(out.len() as u64 / 64)?;
-    Ok(out)
+    Ok(out.text)
 }
 
-fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
-    if depth > DEPTH_MAX {
-        let message = format!("a value is nested deeper than {DEPTH_MAX}");
-        return Err(Error::new(ErrorKind::InvalidOperation, message));
+/// Text that a value is written into, paid for as it grows.
+pub struct Printed<'a, 'template, 'env> {
+    pub text: String,
+    state: &'a State<'template, 'env>,
+    paid: usize,
+}
+
+impl<'a, 'template, 'env> Printed<'a, 'template, 'env> {
+    pub fn new(state: &'a State<'template, 'env>) -> Self {
+        Printed { text: String::new(), state, paid: 0 }
     }
+
+    /// Before each value: lists that share their parts are small in memory and endless on paper.
+    pub fn pay(&mut self, depth: usize) -> Result<(), Error> {
+        if depth > DEPTH_MAX {
+            let message = format!("a value is nested deeper than {DEPTH_MAX}");
+            return Err(Error::new(ErrorKind::InvalidOperation, message));
+        }
+        if self.text.len() > SIZE_MAX {
+            let message = format!("a value is larger than {SIZE_MAX} bytes as text");
+            return Err(Error::new(ErrorKind::InvalidOperation, message));
+        }
+        let grown = (self.text.len() - self.paid) / 64;
+        self.paid += grown * 64;
+        self.state.consume_fuel(1 + grown as u64)
+    }
+}
+
+fn write_repr(out: &mut Printed, value: &Value, depth: usize) -> Result<(), Error> {
+    out.pay(depth)?;
     if let Some(view) = value.downcast_object_ref::<DictView>() {
-        out.push_str(view.name);
-        out.push_str("([");
+        out.text.push_str(view.name);
+        out.text.push_str("([");
         write_items(out, view.items.iter().cloned(), depth)?;
-        out.push_str("])");
+        out.text.push_str("])");
         return Ok(());
     }
     match value.kind() {
-        ValueKind::Undefined => out.push_str("Undefined"),
-        ValueKind::String => write_string(out, value.as_str().unwrap_or_default()),
+        ValueKind::Undefined => out.text.push_str("Undefined"),
+        ValueKind::String => write_string(&mut out.text, value.as_str().unwrap_or_default()),
         ValueKind::Number if !value.is_integer() => {
-            out.push_str(&float_text(f64::try_from(value.clone()).unwrap_or(f64::NAN)))
+            let number = f64::try_from(value.clone()).unwrap_or(f64::NAN);
+            out.text.push_str(&float_text(number));
         }
-        ValueKind::Seq => {
+        ValueKind::Seq | ValueKind::Iterable => {
             let tuple = value.is_tuple();
-            out.push(if tuple { '(' } else { '[' });
+            out.text.push(if tuple { '(' } else { '[' });
             write_items(out, value.try_iter()?, depth)?;
             if tuple && value.len() == Some(1) {
-                out.push(',');
+                out.text.push(',');
             }
-            out.push(if tuple { ')' } else { ']' });
+            out.text.push(if tuple { ')' } else { ']' });
         }
         ValueKind::Map => {
-            out.push('{');
+            out.text.push('{');
             for (index, key) in value.try_iter()?.enumerate() {
                 if index > 0 {
-                    out.push_str(", ");
+                    out.text.push_str(", ");
                 }
                 write_repr(out, &key, depth + 1)?;
-                out.push_str(": ");
+                out.text.push_str(": ");
                 write_repr(out, &value.get_item(&key)?, depth + 1)?;
             }
-            out.push('}');
+            out.text.push('}');
         }
         _ => {
-            let _ = write!(out, "{value}"); // None, True, 5, and what only the engine has
+            let _ = write!(out.text, "{value}"); // None, True, 5, and what only the engine has
         }
     }
     Ok(())
 }
 
 fn write_items(
-    out: &mut String,
+    out: &mut Printed,
     items: impl Iterator<Item = Value>,
     depth: usize,
 ) -> Result<(), Error> {
     for (index, item) in items.enumerate() {
         if index > 0 {
-            out.push_str(", ");
+            out.text.push_str(", ");
         }
         write_repr(out, &item, depth + 1)?;
     }

@@ -1,4 +1,4 @@
-//! What stands between a template's tags, as tokens: names, numbers, strings and operators, each with
+//! What stands inside a template's tags, as tokens: names, numbers, strings and operators, each with
 //! the white space before it, so that all of it can be written back.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,15 +14,19 @@ pub struct Token {
     pub kind: Kind,
     pub space: String, // white space before it
     pub text: String,
+    pub before: String, // written between white space and text
+    pub after: String,  // written behind the text
 }
 
 impl Token {
     pub fn new(kind: Kind, space: &str, text: &str) -> Token {
-        Token { kind, space: space.to_string(), text: text.to_string() }
-    }
-
-    pub fn operator(text: &str) -> Token {
-        Token::new(Kind::Operator, "", text)
+        Token {
+            kind,
+            space: space.to_string(),
+            text: text.to_string(),
+            before: String::new(),
+            after: String::new(),
+        }
     }
 
     pub fn opens(&self) -> bool {

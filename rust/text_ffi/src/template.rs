@@ -10,13 +10,13 @@ use std::io::{self, Write};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
-use minijinja::{AutoEscape, Environment, Error, ErrorKind};
+use minijinja::{AutoEscape, Environment, Error, ErrorKind, State};
 use serde_json::Value as Json;
 
 use crate::guard::{guards_in, Guards};
 use crate::python_filters;
 use crate::python_methods::call_method;
-use crate::python_text::{float_value, write_output};
+use crate::python_text::{float_value, to_text, write_output};
 use crate::source::prepared;
 use crate::strftime::strftime;
 use crate::time_limit::{self, OutOfTime};
@@ -26,6 +26,8 @@ use crate::time_limit::{self, OutOfTime};
 /// a second.
 const FUEL: u64 = 2_000_000;
 const OUTPUT_SIZE_MAX: usize = 8 << 20;
+/// Of what a template says when it refuses, which is a sentence.
+const MESSAGE_SIZE_MAX: usize = 4096;
 /// Several times the longest templates in use (about 30 kB).
 const SOURCE_SIZE_MAX: usize = 128 << 10;
 /// The engine recurses for each operator of an expression when it compiles it, and for each level
@@ -88,8 +90,12 @@ impl fmt::Display for Raised {
 
 impl std::error::Error for Raised {}
 
-fn raise_exception(message: Value) -> Result<Value, Error> {
-    let message = message.to_string();
+fn raise_exception(state: &State, message: &Value) -> Result<Value, Error> {
+    let mut message = to_text(state, message)?;
+    if message.len() > MESSAGE_SIZE_MAX {
+        message.truncate(message.floor_char_boundary(MESSAGE_SIZE_MAX));
+        message.push_str("...");
+    }
     Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
 }
 
@@ -113,9 +119,17 @@ impl ChatTemplate {
                 return Err(Failure::new(Status::Syntax, message));
             }
             taken |= guards_in(source);
+            let prepared = prepared(source);
+            let refusal = |what: String| Failure::new(Status::Syntax, format!("{name}: {what}"));
+            if prepared.too_long {
+                return Err(refusal(prepared.unread.unwrap_or_default()));
+            }
             environment
-                .add_template_owned(name, prepared(source))
+                .add_template_owned(name, prepared.text)
                 .map_err(|e| Failure::new(Status::Syntax, describe(&e)))?;
+            if let Some(unread) = prepared.unread {
+                return Err(refusal(unread));
+            }
         }
         Ok(ChatTemplate {
             environment,
@@ -212,6 +226,9 @@ fn environment() -> Environment<'static> {
     environment.set_formatter(write_output);
     environment.set_unknown_method_callback(call_method);
     python_filters::add_to(&mut environment);
+    // No part of Jinja2, and unbounded: lists that only remember their parts.
+    environment.remove_filter("chain");
+    environment.remove_filter("zip");
     // These print any nesting with indentation: work that no fuel bounds.
     environment.remove_filter("pprint");
     environment.remove_global("debug");

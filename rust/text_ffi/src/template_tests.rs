@@ -311,7 +311,6 @@ fn made_text_is_paid_for_before_it_is_made() {
 
 #[test]
 fn time_is_bounded_where_steps_are_dear() {
-    // Each comparison is one step, however long the texts.
     let long = "x".repeat(1 << 20);
     let context = format!("{{\"a\":\"{long}\",\"b\":\"{long}\"}}");
     for source in [
@@ -322,6 +321,175 @@ fn time_is_bounded_where_steps_are_dear() {
         let failure = render(source, &context).unwrap_err();
         assert_eq!(failure.status, Status::Limit, "{}", failure.message);
     }
+}
+
+/// Small in memory, endless to walk: what the engine would do without looking at a limit.
+#[test]
+fn values_that_share_their_parts_are_bounded() {
+    let shared = "{% set n = namespace(s=[1], t=[1], d={'a': 1}) %}{% for i in range(40) %}\
+                  {% set n.s = [n.s, n.s, n.s] %}{% set n.t = [n.t, n.t, n.t] %}\
+                  {% set n.d = {'a': n.d, 'b': n.d} %}{% endfor %}";
+    for walked in [
+        "{{ n.s|tojson }}",
+        "{{ n.d|tojson(indent=2) }}",
+        "{{ n.s }}",
+        "{{ n.s ~ '' }}",
+        "{{ 'a' ~ n.d }}",
+        "{{ n.s|string }}",
+        "{{ '%s' % n.s }}",
+        "{{ '%s' % (n.s,) }}",
+        "{{ '%s'|format(n.s) }}",
+        "{{ '{}'.format(n.s) }}",
+        "{{ [n.s]|join }}",
+        "{{ n.s|upper }}",
+        "{{ 'a'|replace('a', n.s) }}",
+        "{{ 'a'|trim(n.s) }}",
+        "{{ raise_exception(n.s) }}",
+        "{{ n.s == n.t }}",
+        "{{ n.s != n.t }}",
+        "{{ n.s < n.t }}",
+        "{{ 1 if n.s <= n.t <= n.s }}",
+        "{{ n.s in [n.t] }}",
+        "{{ n.s is eq n.t }}",
+        "{{ n.s is eq(n.t) }}",
+        "{{ n.s is in [n.t] }}",
+        "{{ [n.s, n.t]|sort }}",
+        "{{ [n.s, n.t]|unique|list|length }}",
+        "{{ [n.s, n.t]|min|length }}",
+        "{{ [n.s, n.t]|select('eq', n.t)|list|length }}",
+        "{{ [{'a': n.s}, {'a': n.t}]|groupby('a')|length }}",
+        "{{ [n.s].index(n.t) }}",
+        "{{ [n.s].count(n.t) }}",
+        "{{ n.s|map('string')|list|length }}",
+        "{{ {'a': 1}[(n.s,)] }}",
+        "{{ {(n.s,): 1} }}",
+        "{{ {'a': 1}.get((n.s,)) }}",
+        "{{ dict([((n.s,), 1)]) }}",
+        "{% for x in [n.s, n.t] %}{{ loop.changed(x) }}{% endfor %}",
+        "{% set n.n = n %}{{ n }}",
+        "{% set n.n = n %}{{ n == [n] }}",
+        "{% set x %}{{ n.s }}{% endset %}",
+        "{% filter replace('a', n.s) %}a{% endfilter %}",
+        "{% autoescape true %}{{ n.s }}{% endautoescape %}",
+        "{% macro f(a) %}{{ a }}{% endmacro %}{{ f(n.s) }}",
+    ] {
+        let failure = render(&format!("{shared}{walked}"), "{}").unwrap_err();
+        let is_bounded = failure.status == Status::Limit
+            || failure.message.contains("larger than")
+            || failure.message.contains("deeper than");
+        assert!(is_bounded, "{walked}: {:?} {}", failure.status, failure.message);
+    }
+    // What only looks at the first level costs nothing.
+    expect(
+        &format!(
+            "{shared}{{{{ n.s|length }}}}{{{{ n.s is sequence }}}}{{{{ n.s[0]|length }}}}\
+             {{{{ (n.s + n.t)|length }}}}{{% if n.s %}}x{{% endif %}}{{{{ 'a' == n.s }}}}\
+             {{% for x in n.s %}}.{{% endfor %}}{{{{ 'a' in n.d }}}}{{{{ n.s|first|length }}}}"
+        ),
+        "{}",
+        "3True36xFalse...True3",
+    );
+}
+
+#[test]
+fn lists_that_are_doubled_are_bounded() {
+    let twice = [
+        "n.s + n.s",
+        "n.s * 2",
+        "2 * n.s",
+        "[n.s, n.s]|sum(start=[])",
+        "(n.s + n.s)|batch(2)|list",
+        "(n.s + n.s)[:]",
+        "(n.s + n.s)|reverse",
+    ];
+    for doubled in twice {
+        for used in ["{% if n.s %}{% endif %}", "{{ n.s|last }}", "{{ n.s[-1] }}"] {
+            let source = format!(
+                "{{% set n = namespace(s=[1]) %}}{{% for i in range(60) %}}\
+                 {{% set n.s = {doubled} %}}{used}{{% endfor %}}"
+            );
+            let failure = render(&source, "{}").unwrap_err();
+            assert_eq!(failure.status, Status::Limit, "{doubled} {used}: {}", failure.message);
+        }
+    }
+}
+
+#[test]
+fn a_long_chat_may_be_gathered_message_by_message() {
+    let messages = vec![r#"{"role":"user","content":"abc"}"#; 4096].join(",");
+    expect(
+        "{% set n = namespace(l=[]) %}{% for m in messages %}{% set n.l = n.l + [m] %}{% endfor %}\
+         {{ n.l|length }}{{ n.l[-1].role }}{{ n.l[1:]|length }}{{ n.l == messages }}",
+        &format!("{{\"messages\":[{messages}]}}"),
+        "4096user4095True",
+    );
+}
+
+#[test]
+fn operators_of_lists_texts_and_numbers_are_pythons() {
+    expect(
+        "{{ a + b }} {{ a * n }} {{ n * b }} {{ s + t }} {{ s * n }} {{ n + f }} {{ n * n }} {{ f + f }} \
+         {{ true + n }} {{ (a + b)[1:] }} {{ (1,) + (n,) }} {{ a * -1 }} {{ [a, b]|sum(start=[]) }} \
+         {{ a|reverse }} {{ s|reverse }} {{ s ~ n ~ f ~ a ~ none }}",
+        r#"{"a":[1],"b":[2],"n":2,"s":"xy","t":"z","f":0.5}"#,
+        "[1, 2] [1, 1] [2, 2] xyz xyxy 2.5 4 1.0 3 [2] (1, 2) [] [1, 2] [1] yx xy20.5[1]None",
+    );
+    for wrong in ["a + s", "s + n", "n + a", "s * s", "a * f", "none + n", "(1,) + a", "big * big"]
+    {
+        let context = r#"{"a":[1],"n":2,"s":"x","f":1.5,"big":1e300}"#;
+        let result = render(&format!("{{{{ {wrong} }}}}"), context);
+        if wrong == "big * big" {
+            assert_eq!(result.unwrap(), "inf");
+        } else {
+            assert_eq!(result.unwrap_err().status, Status::Render, "{wrong}");
+        }
+    }
+    for wrong in ["{[1]: 2}", "{a: 2}", "{'x': 1}[a]", "{'x': 1}.get(a)"] {
+        let failure = render(&format!("{{{{ {wrong} }}}}"), r#"{"a":[1]}"#).unwrap_err();
+        assert!(failure.message.contains("unhashable type: 'list'"), "{}", failure.message);
+    }
+}
+
+#[test]
+fn the_numbers_of_str_format_are_bounded() {
+    expect("{{ '{:>4096}'.format('a')|length }}", "{}", "4096");
+    for field in ["{:>4097}", "{:.2000000000f}", "{:99999999999999999999}"] {
+        let failure = render(&format!("{{{{ '{field}'.format(1.0) }}}}"), "{}").unwrap_err();
+        assert!(failure.message.contains("the limit is 4096"), "{field}: {}", failure.message);
+    }
+    let many = "{:>4096}".repeat(10_000);
+    assert!(render(&format!("{{{{ '{many}'.format('a')|length }}}}"), "{}").is_err());
+    let repeated = "{0}".repeat(30_000);
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(1 << 20));
+    let failure = render(&format!("{{{{ '{repeated}'.format(a)|length }}}}"), &long).unwrap_err();
+    assert_eq!(failure.status, Status::Limit, "{}", failure.message);
+}
+
+#[test]
+fn comparisons_of_long_texts_are_paid_for() {
+    let long = "x".repeat(1 << 20);
+    let context = format!("{{\"a\":\"{long}\",\"b\":\"{long}\"}}");
+    let tag = format!("{{% if a == b{} %}}{{% endif %}}", " and a == b".repeat(190));
+    let failure = render(&tag.repeat(50), &context).unwrap_err();
+    assert_eq!(failure.status, Status::Limit, "{}", failure.message);
+}
+
+#[test]
+fn what_a_template_says_when_it_refuses_is_bounded() {
+    let failure = render("{{ raise_exception('\u{e9}' * 10000) }}", "{}").unwrap_err();
+    assert_eq!(failure.status, Status::Raised);
+    assert_eq!(failure.message.len(), MESSAGE_SIZE_MAX + 3);
+}
+
+#[test]
+fn a_tag_with_too_many_operators_is_refused_in_no_time() {
+    let long = format!("a{{{{ 1{} }}}}", " + x".repeat(16_000));
+    let failure = render(&long, "{}").unwrap_err();
+    assert_eq!(failure.status, Status::Syntax);
+    assert_eq!(
+        failure.message,
+        "chat template: the tag in line 1 has more than 400 operators, filters and calls"
+    );
 }
 
 #[test]

@@ -1,11 +1,9 @@
-//! The time that one render may take. Fuel bounds the number of steps, but not what one costs: to
-//! compare two long texts is one step.
+//! The time that one render may take. Fuel bounds the number of steps, and this what they cost on
+//! the processor at hand.
 //!
 //! Processor time of the render's own thread, so that a busy machine refuses nobody. Looked at for
-//! every turn of a loop, call of a macro, output, method and filter of ours: between two of these
-//! there is at most the text of the template itself, which can hold some 14,000 comparisons: with
-//! the longest texts that a request may bring they took 20 s (measured). No shipped template is
-//! like that.
+//! every turn of a loop, call of a macro, output, list or dict that is walked (walk.rs), method and
+//! filter of ours: what is between two of these has at most the operators of one tag.
 
 use std::cell::Cell;
 use std::fmt;
