@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -63,10 +64,6 @@ Status eval(const EvalFlags& flags) {
   sys::ThreadPool pool(std::min(flags.threads.value_or(sys::cpu_limits().threads), 1024u));
   ASSIGN_OR_RETURN(const auto evaluator,
                    model::Evaluator::create(file, *kernels, pool, flags.window_tokens));
-  if (tokenizer->vocabulary_size() > evaluator->vocabulary()) {
-    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}", path,
-                 tokenizer->vocabulary_size(), evaluator->vocabulary());
-  }
   sys::set_denormals_to_zero();
   const auto windows = cut(tokens, flags);
   model::Loss loss;
@@ -74,6 +71,10 @@ Status eval(const EvalFlags& flags) {
     loss.add(evaluator->window_loss(windows[i], bos));
     log::info("window {} of {}: perplexity so far {:.4f}", i + 1, windows.size(),
               loss.perplexity());
+  }
+  if (!std::isfinite(loss.sum)) {
+    return error(Code::kBadFile, "{}: the model computed no number for some token of the text",
+                 path);
   }
   fmt::print("perplexity {:.4f} +- {:.4f} over {} tokens ({} windows of {} tokens{}, {} kernels)\n",
              loss.perplexity(), loss.perplexity_error(), loss.tokens, windows.size(),

@@ -53,12 +53,18 @@ Result<std::vector<uint64_t>> read_shape(Cursor& cursor, std::string_view what) 
   return shape;
 }
 
+// "type IQ2_XXS", "type 255".
+std::string shown_type(uint32_t number) {
+  const std::string name = tensor::ggml_type_name(number);
+  return name.starts_with("type ") ? name : "type " + name;
+}
+
 Result<tensor::DType> read_dtype(Cursor& cursor, std::string_view what) {
   ASSIGN_OR_RETURN(const uint32_t number, cursor.read<uint32_t>(what));
   const auto dtype = static_cast<tensor::DType>(number);
   if (!tensor::dtype_info(dtype)) {
-    return error(Code::kUnsupported, "{} has type {}, which is not supported; supported are {}",
-                 what, tensor::ggml_type_name(number), supported_types());
+    return error(Code::kUnsupported, "{} is of {}, which is not supported; supported are {}", what,
+                 shown_type(number), supported_types());
   }
   return dtype;
 }

@@ -251,7 +251,7 @@ TEST(GgufParse, RowsAreWholeBlocks) {
 
 TEST(GgufParse, UnsupportedTypesAreNamedWithWhatIsSupported) {
   EXPECT_EQ(why(GgufWriter().add_entry("blk.0.ffn_up.weight", 16, {256}, 0)),
-            "tensor 'blk.0.ffn_up.weight' has type IQ2_XXS, which is not supported; supported are "
+            "tensor 'blk.0.ffn_up.weight' is of type IQ2_XXS, which is not supported; supported are "
             "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, "
             "IQ4_XS, BF16");
   const std::pair<uint32_t, const char*> refused[] = {
@@ -261,11 +261,11 @@ TEST(GgufParse, UnsupportedTypesAreNamedWithWhatIsSupported) {
   };
   for (const auto& [number, name] : refused) {
     EXPECT_THAT(why(GgufWriter().add_entry("w", number, {256}, 0)),
-                HasSubstr(fmt::format("tensor 'w' has type {}, which is not", name)));
+                HasSubstr(fmt::format("tensor 'w' is of type {}, which is not", name)));
   }
   const auto parsed = parse(GgufWriter().add_entry("t", 4294967295u, {256}, 0).bytes());
   EXPECT_EQ(parsed.error().code, Code::kUnsupported);
-  EXPECT_THAT(parsed.error().message, HasSubstr("type 4294967295"));
+  EXPECT_THAT(parsed.error().message, HasSubstr("is of type 4294967295, which"));
 }
 
 TEST(GgufParse, EveryFormatHasItsBlockSize) {

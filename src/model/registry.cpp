@@ -9,16 +9,9 @@ namespace pacer::model {
 
 namespace {
 
-constexpr Architecture kArchitectures[] = {
-    {"llama", arch::read_llama_config, arch::bind_llama},
-    {"qwen2", arch::read_qwen2_config, arch::bind_qwen2},
-    {"qwen3", arch::read_qwen3_config, arch::bind_qwen3},
-    {"qwen3moe", arch::read_qwen3moe_config, arch::bind_qwen3moe},
-    {"gemma2", arch::read_gemma2_config, arch::bind_gemma2},
-    {"gemma3", arch::read_gemma3_config, arch::bind_gemma3},
-    {"phi3", arch::read_phi3_config, arch::bind_phi3},
-    {"olmo2", arch::read_olmo2_config, arch::bind_olmo2},
-};
+#define PACER_ENTRY(name) {#name, arch::read_##name##_config, arch::bind_##name},
+constexpr Architecture kArchitectures[] = {PACER_ARCHITECTURES(PACER_ENTRY)};
+#undef PACER_ENTRY
 
 }  // namespace
 

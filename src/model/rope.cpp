@@ -70,7 +70,7 @@ Status apply_longrope(const gguf::File& file, const RopeRequest& request, double
   const bool is_long = request.served_context > original;
   TRY(divide_by(file, is_long ? kFactorsLong : kFactorsShort, rope));
   rope.tensors = {kFactorsShort, kFactorsLong};
-  if (!has_magnitude && request.trained_context > original) {
+  if (!has_magnitude && original > 1 && request.trained_context > original) {
     rope.magnitude = static_cast<float>(
         std::sqrt(1 + std::log(request.trained_context / original) / std::log(original)));
   }

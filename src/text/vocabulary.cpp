@@ -19,7 +19,7 @@ namespace {
 
 // Twenty times the largest vocabularies in use. Ids then fit 32 bits with room, and a padded file
 // stays loadable.
-constexpr size_t kTokensMax = 1 << 22;
+constexpr size_t kTokensMax = 1 << 20;  // four times the largest in use
 // Some vocabularies have several merges for a token.
 constexpr size_t kMergesMax = 1 << 24;
 // Token texts are kept several times over. Real ones: eight bytes each, three megabytes together.
@@ -127,6 +127,27 @@ Result<std::vector<std::string>> read_strings(const gguf::File& file, const char
     return error(Code::kBadFile, "{}: '{}' is missing or no list of strings", file.path(), key);
   }
   return std::vector<std::string>(list->begin(), list->end());
+}
+
+Status check_count(size_t count) {
+  if (count >= 1 && count <= kTokensMax) return Ok{};
+  return error(Code::kBadFile, "the vocabulary has {} tokens; 1 to {} are allowed", count,
+               kTokensMax);
+}
+
+// Before a long list is copied and indexed. A file of a vocabulary alone has no embedding.
+Status check_token_count(const gguf::File& file) {
+  const auto* tokens = file.find_strings("tokenizer.ggml.tokens");
+  if (tokens == nullptr) return Ok{};  // refused by read_strings()
+  if (const Status status = check_count(tokens->size()); !status) {
+    return error(status.error().code, "{}: {}", file.path(), status.error().message);
+  }
+  const gguf::TensorInfo* embedding = file.find_tensor("token_embd.weight");
+  if (embedding != nullptr && tokens->size() > embedding->rows()) {
+    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}",
+                 file.path(), tokens->size(), embedding->rows());
+  }
+  return Ok{};
 }
 
 Status read_flag(const gguf::File& file, const char* key, bool& flag) {
@@ -260,6 +281,7 @@ Result<Vocabulary> read_vocabulary(const gguf::File& file) {
   ASSIGN_OR_RETURN(vocabulary.model, file.require_string("tokenizer.ggml.model"));
   const auto model = find_model(vocabulary.model);
   if (!model) return vocabulary;  // refused by check_vocabulary; its lists differ
+  TRY(check_token_count(file));
   ASSIGN_OR_RETURN(vocabulary.tokens, read_strings(file, "tokenizer.ggml.tokens"));
   ASSIGN_OR_RETURN(vocabulary.kinds, read_kinds(file, vocabulary.tokens.size()));
   TRY(read_id(file, "tokenizer.ggml.eot_token_id", vocabulary.tokens.size(), vocabulary.eot));
@@ -270,10 +292,7 @@ Result<Vocabulary> read_vocabulary(const gguf::File& file) {
 Status check_vocabulary(const Vocabulary& vocabulary) {
   ASSIGN_OR_RETURN(const Model* model, find_model(vocabulary.model));
   const size_t count = vocabulary.tokens.size();
-  if (count == 0 || count > kTokensMax) {
-    return error(Code::kBadFile, "the vocabulary has {} tokens; 1 to {} are allowed", count,
-                 kTokensMax);
-  }
+  TRY(check_count(count));
   if (vocabulary.kinds.size() != count) {
     return error(Code::kBadFile, "the vocabulary has {} tokens but {} token types", count,
                  vocabulary.kinds.size());

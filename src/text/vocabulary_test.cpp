@@ -46,6 +46,26 @@ struct Keys {
   }
 };
 
+TEST(VocabularyFromGguf, MoreTokensThanRowsOfTheEmbeddingAreRefusedByCount) {
+  Keys keys;
+  const auto with_rows = [](uint64_t rows) {
+    return [rows](gguf::GgufWriter& w) {
+      w.add_tensor("token_embd.weight", tensor::DType::kF32, {1, rows}, std::vector<float>(rows));
+    };
+  };
+  keys.more = with_rows(258);
+  EXPECT_TRUE(keys.load().ok());
+  keys.more = with_rows(257);
+  EXPECT_THAT(keys.refusal(), HasSubstr("the tokenizer has 258 tokens, the embedding has 257"));
+}
+
+TEST(VocabularyFromGguf, ALongListIsRefusedByItsCount) {
+  Keys keys;
+  keys.tokens.assign((1u << 20) + 1, "");
+  keys.types.clear();
+  EXPECT_THAT(keys.refusal(), HasSubstr("1048577 tokens; 1 to 1048576 are allowed"));
+}
+
 TEST(VocabularyFromGguf, TokensKindsMergesAndIdsAreRead) {
   Keys keys;
   keys.tokens.push_back("ab");

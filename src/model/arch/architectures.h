@@ -1,23 +1,28 @@
-// What registry.cpp lists: two functions of each file in this folder.
+// The architectures that there are: each is a file of this folder with the two functions below, and
+// a line here.
 #pragma once
 
 #include "model/registry.h"
 
 namespace pacer::model::arch {
 
-#define PACER_ARCHITECTURE(name)                                                             \
+// By the name that general.architecture has.
+#define PACER_ARCHITECTURES(ENTRY) \
+  ENTRY(llama)                     \
+  ENTRY(qwen2)                     \
+  ENTRY(qwen3)                     \
+  ENTRY(qwen3moe)                  \
+  ENTRY(gemma2)                    \
+  ENTRY(gemma3)                    \
+  ENTRY(phi3)                      \
+  ENTRY(olmo2)
+
+#define PACER_DECLARE(name)                                                                  \
   Result<ModelConfig> read_##name##_config(const gguf::File& file, uint32_t served_context); \
-  Result<std::unique_ptr<Network>> bind_##name(const ModelConfig& config, WeightLoader& loader)
+  Result<std::unique_ptr<Network>> bind_##name(const ModelConfig& config, WeightLoader& loader);
 
-PACER_ARCHITECTURE(llama);
-PACER_ARCHITECTURE(qwen2);
-PACER_ARCHITECTURE(qwen3);
-PACER_ARCHITECTURE(qwen3moe);
-PACER_ARCHITECTURE(gemma2);
-PACER_ARCHITECTURE(gemma3);
-PACER_ARCHITECTURE(phi3);
-PACER_ARCHITECTURE(olmo2);
+PACER_ARCHITECTURES(PACER_DECLARE)
 
-#undef PACER_ARCHITECTURE
+#undef PACER_DECLARE
 
 }  // namespace pacer::model::arch
