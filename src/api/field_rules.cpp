@@ -27,6 +27,9 @@ bool is_zero(const Json& value) {
 bool is_one(const Json& value) {
   return value.is_number() && value.get<double>() == 1.0;
 }
+bool is_minus_one(const Json& value) {
+  return value.is_number() && value.get<double>() == -1.0;
+}
 bool is_none_or_auto(const Json& value) {
   return value == "none" || value == "auto";
 }
@@ -55,6 +58,7 @@ constexpr Rule kRules[] = {
     {"safety_identifier", always, ""},
     {"prompt_cache_key", always, ""},
     {"prompt_cache_retention", always, ""},
+    {"prompt_cache_options", always, ""},
     {"store", is_false, "false"},
     {"tools", is_empty_value, "an empty list"},
     {"tool_choice", is_none_or_auto, "\"none\" or \"auto\""},
@@ -62,23 +66,18 @@ constexpr Rule kRules[] = {
     {"functions", is_empty_value, "an empty list"},
     {"function_call", is_none_or_auto, "\"none\" or \"auto\""},
     {"response_format", is_text_format, "{\"type\": \"text\"}"},
-    {"logit_bias", is_empty_value, "an empty object"},
-    {"presence_penalty", is_zero, "0"},
-    {"frequency_penalty", is_zero, "0"},
     {"suffix", is_empty_value, "an empty string"},
     {"echo", is_false, "false"},
     {"audio", never, "null"},
     {"modalities", is_text_only, "[\"text\"]"},
     {"prediction", never, "null"},
+    {"moderation", never, "null"},
     {"reasoning_effort", is_none, "\"none\""},
     {"verbosity", [](const Json& value) { return value == "medium"; }, "\"medium\""},
     {"web_search_options", never, "null"},
 
-    {"repetition_penalty", is_one, "1"},
     {"length_penalty", is_one, "1"},
     {"use_beam_search", is_false, "false"},
-    {"min_tokens", is_zero, "0"},
-    {"stop_token_ids", is_empty_value, "an empty list"},
     {"bad_words", is_empty_value, "an empty list"},
     {"allowed_token_ids", never, "null"},
     {"include_stop_str_in_output", is_false, "false"},
@@ -103,6 +102,23 @@ constexpr Rule kRules[] = {
     // There is no prefix cache that a salt could separate yet; the day there is one, this is read.
     {"cache_salt", always, ""},
     {"request_id", always, ""},
+    {"session_id", always, ""},
+    {"watermarking", is_false, "false"},
+    {"truncation_side", never, "null"},
+    {"logprob_token_ids", never, "null"},
+    {"guided_decoding_backend", never, "null"},
+    {"guided_whitespace_pattern", never, "null"},
+    {"include_reasoning", is_true, "true"},
+    {"thinking_token_budget", is_minus_one, "-1"},
+    {"repetition_detection", never, "null"},
+    {"stream_interval", is_one, "1"},
+    {"media_io_kwargs", is_empty_value, "an empty object"},
+    {"mm_processor_kwargs", is_empty_value, "an empty object"},
+    {"kv_transfer_params", never, "null"},
+    {"ec_transfer_params", never, "null"},
+    {"vllm_xargs", is_empty_value, "an empty object"},
+    {"return_prompt_text", is_false, "false"},
+    {"return_token_offsets", is_false, "false"},
 };
 
 void apply(const Rule& rule, Fields& fields) {

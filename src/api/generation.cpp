@@ -28,7 +28,7 @@ Result<uint32_t> max_tokens_for(size_t prompt_tokens, const Generation& generati
   }
   if (const auto asked = generation.options.max_tokens) {
     const uint64_t total = prompt_tokens + *asked;
-    if (total <= limit) return *asked;
+    if (total <= limit) return *asked;  // 0 is asked for only with echo
     return too_long(fmt::format("the prompt has {} tokens and max_tokens is {}: {} tokens, but the "
                                 "context holds {}",
                                 prompt_tokens, *asked, total, limit),
@@ -49,17 +49,24 @@ Status check_choice_count(size_t choices, const ApiContext& context) {
                limit);
 }
 
-Result<std::vector<engine::GenerateRequest>> make_requests(Generation generation,
+// Takes the tokens out of the prompts.
+Result<std::vector<engine::GenerateRequest>> make_requests(Generation& generation,
                                                            const std::string& id,
                                                            const ApiContext& context) {
   const GenerationOptions& options = generation.options;
   TRY(check_choice_count(generation.prompts.size() * options.n, context));
   std::vector<engine::GenerateRequest> requests;
-  for (std::vector<TokenId>& prompt : generation.prompts) {
-    Result<uint32_t> max_tokens = max_tokens_for(prompt.size(), generation, context);
+  for (Prompt& prompt : generation.prompts) {
+    Result<uint32_t> max_tokens = max_tokens_for(prompt.tokens.size(), generation, context);
     if (!max_tokens) {
       context.metrics.on_rejected(metrics::RejectedReason::kTooLong);
       return max_tokens.error();
+    }
+    if (options.sampling.min_tokens > *max_tokens) {
+      return Error{Code::kInvalidArgument,
+                   fmt::format("'min_tokens' is {}, but the answer has at most {} tokens",
+                               options.sampling.min_tokens, *max_tokens),
+                   "min_tokens"};
     }
     for (uint32_t i = 0; i < options.n; ++i) {
       engine::GenerateRequest request;
@@ -67,14 +74,35 @@ Result<std::vector<engine::GenerateRequest>> make_requests(Generation generation
       request.max_tokens = *max_tokens;
       request.sampling = options.sampling;
       request.sampling.seed += i;  // per prompt, so that a prompt's answers do not depend on others
+      request.prompt_logprobs = options.echo && options.sampling.logprobs.has_value();
       request.ignore_eos = options.ignore_eos;
+      request.stop_ids = options.stop_token_ids;
       request.stop = options.stop;
       request.arrived = generation.arrived;
-      request.prompt = i + 1 == options.n ? std::move(prompt) : prompt;
+      request.prompt = i + 1 == options.n ? std::move(prompt.tokens) : prompt.tokens;
       requests.push_back(std::move(request));
     }
   }
   return requests;
+}
+
+// What answers begin with: a prompt as it was written, or the text of its tokens.
+std::vector<EchoedPrompt> echoes_of(const Generation& generation,
+                                    const text::Tokenizer& tokenizer) {
+  std::vector<EchoedPrompt> echoes;
+  if (!generation.options.echo) return echoes;
+  for (const Prompt& prompt : generation.prompts) {
+    if (prompt.text) {
+      echoes.push_back({.text = *prompt.text, .is_written = true});
+      continue;
+    }
+    EchoedPrompt echo;
+    text::Utf8Assembler utf8;
+    for (const TokenId id : prompt.tokens) echo.text += utf8.push(tokenizer.token_bytes(id));
+    echo.text += utf8.finish();
+    echoes.push_back(std::move(echo));
+  }
+  return echoes;
 }
 
 }  // namespace
@@ -99,11 +127,11 @@ void start_generation(ApiContext& context, Generation generation,
   const AnswerKind kind = generation.kind;
   const GenerationOptions options = generation.options;
   std::string id = context.random.next_id(kind == AnswerKind::kChat ? "chatcmpl-" : "cmpl-");
-  Result<std::vector<engine::GenerateRequest>> requests =
-      make_requests(std::move(generation), id, context);
+  std::vector<EchoedPrompt> echoes = echoes_of(generation, context.tokenizer);
+  Result<std::vector<engine::GenerateRequest>> requests = make_requests(generation, id, context);
   if (!requests) return writer->send(error_response(requests.error()));
   std::make_shared<GenerationResponse>(context, kind, options, std::move(id), std::move(writer))
-      ->start(*std::move(requests));
+      ->start(*std::move(requests), std::move(echoes));
 }
 
 }  // namespace pacer::api

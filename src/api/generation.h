@@ -7,6 +7,7 @@
 
 #include "api/context.h"
 #include "api/generation_options.h"
+#include "api/prompts.h"
 #include "http/response_writer.h"
 
 namespace pacer::api {
@@ -16,7 +17,7 @@ constexpr uint32_t kCompletionMaxTokens = 16;
 
 struct Generation {
   AnswerKind kind = AnswerKind::kChat;
-  std::vector<std::vector<TokenId>> prompts{};  // at least one, none empty
+  std::vector<Prompt> prompts{};  // at least one, none empty
   GenerationOptions options{};
   TimePoint arrived{};
 };

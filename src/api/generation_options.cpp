@@ -3,7 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <limits>
+
+#include "api/json_format.h"
+#include "api/token_ids.h"
 
 namespace pacer::api {
 
@@ -34,6 +39,59 @@ void read_sampling(Fields& fields, SamplingParams& sampling, RandomSource& rando
   sampling.seed = seed ? static_cast<uint64_t>(*seed) : random.next();
 }
 
+constexpr double kRepetitionPenaltyMax = 100;
+// Below this a positive logit may leave the range of a float.
+constexpr double kRepetitionPenaltyMin = 1e-6;
+constexpr double kLogitBiasValueMax = 100;
+
+// "1234", as a client writes a token id where only strings can be.
+std::optional<TokenId> id_of_key(std::string_view key, uint32_t vocabulary_size) {
+  TokenId id = 0;
+  const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
+  const bool whole = code == std::errc() && end == key.data() + key.size();
+  const bool shortest = key == "0" || !key.starts_with('0');  // one key for one token
+  return whole && shortest && id < vocabulary_size ? std::optional(id) : std::nullopt;
+}
+
+std::vector<LogitBias> read_logit_bias(Fields& fields, uint32_t vocabulary_size) {
+  std::vector<LogitBias> biases;
+  const Json* object = fields.object("logit_bias");
+  if (object == nullptr) return biases;
+  if (object->size() > kLogitBiasMax) {
+    refuse(fields, "logit_bias",
+           fmt::format("'logit_bias' has {} entries, but at most {} are allowed", object->size(),
+                       kLogitBiasMax));
+    return biases;
+  }
+  for (const auto& [key, value] : object->items()) {
+    const std::string name = "logit_bias." + shortened(key, 40);
+    const std::optional<TokenId> id = id_of_key(key, vocabulary_size);
+    if (!id) {
+      refuse(fields, name,
+             fmt::format("'logit_bias' has the key {}; keys must be token ids in [0, {}]",
+                         json_string(shortened(key, 40)), vocabulary_size - 1));
+      return biases;
+    }
+    if (!value.is_number() || !(std::abs(value.get<double>()) <= kLogitBiasValueMax)) {
+      fields.fail(name, "a number in [-100, 100]", value);
+      return biases;
+    }
+    const auto bias = value.get<float>();
+    if (bias != 0) biases.push_back({.id = *id, .bias = bias});
+  }
+  return biases;
+}
+
+void read_penalties(Fields& fields, SamplingParams& sampling, uint32_t vocabulary_size) {
+  sampling.logit_bias = read_logit_bias(fields, vocabulary_size);
+  const NumberRange range{-2.0, 2.0};
+  sampling.presence_penalty = static_cast<float>(fields.number("presence_penalty", 0.0, range));
+  sampling.frequency_penalty = static_cast<float>(fields.number("frequency_penalty", 0.0, range));
+  const double repetition =
+      fields.number("repetition_penalty", 1.0, {0.0, kRepetitionPenaltyMax, /*min_excluded=*/true});
+  sampling.repetition_penalty = static_cast<float>(std::max(repetition, kRepetitionPenaltyMin));
+}
+
 // Chat: a switch and a count. Completions: a count, of which 0 still gives the chosen token's.
 void read_logprobs(Fields& fields, AnswerKind kind, SamplingParams& sampling) {
   if (kind == AnswerKind::kCompletion) {
@@ -52,12 +110,22 @@ void read_logprobs(Fields& fields, AnswerKind kind, SamplingParams& sampling) {
   }
 }
 
-// max_completion_tokens is OpenAI's newer name; where both come, it wins.
-std::optional<uint32_t> read_max_tokens(Fields& fields) {
-  const auto older = fields.integer("max_tokens", {1, kInt32Max});
-  const auto newer = fields.integer("max_completion_tokens", {1, kInt32Max});
-  const auto chosen = newer ? newer : older;
-  return chosen ? std::optional(static_cast<uint32_t>(*chosen)) : std::nullopt;
+// max_completion_tokens is OpenAI's newer name; where both come, it wins. Where the prompt is said
+// again, that alone may be wanted.
+void read_lengths(Fields& fields, GenerationOptions& options) {
+  const IntegerRange range{options.echo ? 0 : 1, kInt32Max};
+  const auto older = fields.integer("max_tokens", range);
+  const auto newer = fields.integer("max_completion_tokens", range);
+  if (const auto chosen = newer ? newer : older) {
+    options.max_tokens = static_cast<uint32_t>(*chosen);
+  }
+  const auto min_tokens = fields.integer("min_tokens", {0, kInt32Max}).value_or(0);
+  options.sampling.min_tokens = static_cast<uint32_t>(min_tokens);
+  if (options.max_tokens && min_tokens > *options.max_tokens) {
+    refuse(fields, "min_tokens",
+           fmt::format("'min_tokens' is {}, but the answer has at most {} tokens", min_tokens,
+                       *options.max_tokens));
+  }
 }
 
 uint32_t read_n(Fields& fields) {
@@ -104,6 +172,21 @@ std::vector<std::string> read_stop(Fields& fields) {
   return stop;
 }
 
+std::vector<TokenId> read_stop_token_ids(Fields& fields, uint32_t vocabulary_size) {
+  const Json* value = fields.array("stop_token_ids");
+  if (value == nullptr) return {};
+  if (value->size() > kStopTokensMax) {
+    refuse(fields, "stop_token_ids",
+           fmt::format("'stop_token_ids' has {} ids, but at most {} are allowed", value->size(),
+                       kStopTokensMax));
+    return {};
+  }
+  Result<std::vector<TokenId>> ids = read_token_ids(*value, "stop_token_ids", vocabulary_size);
+  if (ids) return *std::move(ids);
+  fields.fail(ids.error());
+  return {};
+}
+
 void read_stream(Fields& fields, GenerationOptions& options) {
   options.stream = fields.boolean("stream", false);
   const Json* object = fields.object("stream_options");
@@ -123,13 +206,18 @@ void read_stream(Fields& fields, GenerationOptions& options) {
 
 }  // namespace
 
-GenerationOptions read_generation_options(Fields& fields, AnswerKind kind, RandomSource& random) {
+GenerationOptions read_generation_options(Fields& fields, AnswerKind kind, RandomSource& random,
+                                          uint32_t vocabulary_size) {
   GenerationOptions options;
   read_sampling(fields, options.sampling, random);
+  read_penalties(fields, options.sampling, vocabulary_size);
   read_logprobs(fields, kind, options.sampling);
-  options.max_tokens = read_max_tokens(fields);
+  // A chat has no text before the answer that one could say again; see field_rules.
+  if (kind == AnswerKind::kCompletion) options.echo = fields.boolean("echo", false);
+  read_lengths(fields, options);
   options.n = read_n(fields);
   options.stop = read_stop(fields);
+  options.stop_token_ids = read_stop_token_ids(fields, vocabulary_size);
   options.ignore_eos = fields.boolean("ignore_eos", false);
   read_stream(fields, options);
   options.return_token_ids = fields.boolean("return_token_ids", false);

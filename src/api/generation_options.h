@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,13 +23,17 @@ constexpr uint32_t kChoicesPerPromptMax = 16;  // n
 constexpr uint32_t kTopLogprobsMax = 20;       // OpenAI's chat limit; its completions allow 5
 constexpr size_t kStopStringsMax = 16;         // OpenAI allows 4
 constexpr size_t kStopBytesMax = 256;          // of one stop string
+constexpr size_t kStopTokensMax = 64;
+constexpr size_t kLogitBiasMax = 1024;  // OpenAI allows 300
 
 struct GenerationOptions {
   SamplingParams sampling;             // choice i of a prompt runs with seed + i
-  std::optional<uint32_t> max_tokens;  // none: the endpoint's default
+  std::optional<uint32_t> max_tokens;  // none: the endpoint's default; 0: only with echo
   uint32_t n = 1;
   std::vector<std::string> stop;
+  std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;
+  bool echo = false;  // the prompt before the answer; with its log-probabilities, if there are any
 
   bool stream = false;
   bool include_usage = false;           // a last chunk with the usage
@@ -36,7 +41,10 @@ struct GenerationOptions {
   bool return_token_ids = false;
 };
 
-// Errors stick to `fields`. random gives the seed where the client sent none.
-GenerationOptions read_generation_options(Fields& fields, AnswerKind kind, RandomSource& random);
+// Errors stick to `fields`. random gives the seed where the client sent none. vocabulary_size:
+// token ids in fields are below it.
+GenerationOptions read_generation_options(
+    Fields& fields, AnswerKind kind, RandomSource& random,
+    uint32_t vocabulary_size = std::numeric_limits<uint32_t>::max());
 
 }  // namespace pacer::api

@@ -17,7 +17,7 @@ Read read(std::string_view body, AnswerKind kind = AnswerKind::kChat) {
   Fields fields(object);
   RandomSource random(7);
   Read out;
-  out.options = read_generation_options(fields, kind, random);
+  out.options = read_generation_options(fields, kind, random, /*vocabulary_size=*/300);
   if (!fields.ok()) out.error = fields.error();
   return out;
 }
@@ -30,6 +30,11 @@ TEST(GenerationOptions, HaveTheDocumentedDefaults) {
   EXPECT_EQ(got.options.sampling.top_k, 0u);
   EXPECT_EQ(got.options.sampling.min_p, 0.0f);
   EXPECT_EQ(got.options.sampling.logprobs, std::nullopt);
+  EXPECT_TRUE(got.options.sampling.logit_bias.empty());
+  EXPECT_FALSE(got.options.sampling.penalises());
+  EXPECT_EQ(got.options.sampling.min_tokens, 0u);
+  EXPECT_TRUE(got.options.stop_token_ids.empty());
+  EXPECT_FALSE(got.options.echo);
   EXPECT_EQ(got.options.max_tokens, std::nullopt);
   EXPECT_EQ(got.options.n, 1u);
   EXPECT_FALSE(got.options.stream || got.options.ignore_eos || got.options.return_token_ids);
@@ -39,7 +44,9 @@ TEST(GenerationOptions, ReadEveryField) {
   const Read got = read(R"({"temperature":0.5,"top_p":0.25,"top_k":40,"min_p":0.125,"seed":-3,
       "max_tokens":9,"n":4,"best_of":4,"stop":["a","b"],"ignore_eos":true,"stream":true,
       "stream_options":{"include_usage":true,"continuous_usage_stats":true},
-      "return_token_ids":true,"logprobs":true,"top_logprobs":3})");
+      "return_token_ids":true,"logprobs":true,"top_logprobs":3,"presence_penalty":-1.5,
+      "frequency_penalty":0.5,"repetition_penalty":1.25,"logit_bias":{"299":-100,"0":1.5,"7":0},
+      "min_tokens":9,"stop_token_ids":[3,0]})");
   ASSERT_FALSE(got.error) << got.error->message;
   EXPECT_EQ(got.options.sampling.temperature, 0.5f);
   EXPECT_EQ(got.options.sampling.top_p, 0.25f);
@@ -47,6 +54,15 @@ TEST(GenerationOptions, ReadEveryField) {
   EXPECT_EQ(got.options.sampling.min_p, 0.125f);
   EXPECT_EQ(got.options.sampling.seed, static_cast<uint64_t>(-3));
   EXPECT_EQ(got.options.sampling.logprobs, 3u);
+  EXPECT_EQ(got.options.sampling.presence_penalty, -1.5f);
+  EXPECT_EQ(got.options.sampling.frequency_penalty, 0.5f);
+  EXPECT_EQ(got.options.sampling.repetition_penalty, 1.25f);
+  ASSERT_EQ(got.options.sampling.logit_bias.size(), 2u) << "a bias of 0 is none";
+  EXPECT_EQ(got.options.sampling.logit_bias[0].id, 299u);
+  EXPECT_EQ(got.options.sampling.logit_bias[0].bias, -100.0f);
+  EXPECT_EQ(got.options.sampling.logit_bias[1].bias, 1.5f);
+  EXPECT_EQ(got.options.sampling.min_tokens, 9u);
+  EXPECT_EQ(got.options.stop_token_ids, (std::vector<TokenId>{3, 0}));
   EXPECT_EQ(got.options.max_tokens, 9u);
   EXPECT_EQ(got.options.n, 4u);
   EXPECT_EQ(got.options.stop, (std::vector<std::string>{"a", "b"}));
@@ -66,7 +82,7 @@ TEST_P(OptionLimit, IsExactAndNamed) {
   EXPECT_FALSE(right.error) << GetParam().accepted << ": " << right.error->message;
   const Read wrong = read(GetParam().refused);
   ASSERT_TRUE(wrong.error) << GetParam().refused;
-  EXPECT_EQ(wrong.error->param, GetParam().param);
+  EXPECT_TRUE(wrong.error->param.starts_with(GetParam().param)) << wrong.error->param;
   EXPECT_NE(wrong.error->message.find(GetParam().param), std::string::npos);
 }
 
@@ -106,6 +122,32 @@ INSTANTIATE_TEST_SUITE_P(
         Limit{R"({"stream":true,"stream_options":{"include_usage":true}})",
               R"({"stream":true,"stream_options":{"include_usage":1}})",
               "stream_options.include_usage"},
+        Limit{R"({"presence_penalty":2})", R"({"presence_penalty":2.01})", "presence_penalty"},
+        Limit{R"({"presence_penalty":-2})", R"({"presence_penalty":-2.01})", "presence_penalty"},
+        Limit{R"({"frequency_penalty":2})", R"({"frequency_penalty":1e308})", "frequency_penalty"},
+        Limit{R"({"frequency_penalty":-2})", R"({"frequency_penalty":"1"})", "frequency_penalty"},
+        Limit{R"({"repetition_penalty":1e-300})", R"({"repetition_penalty":0})",
+              "repetition_penalty"},
+        Limit{R"({"repetition_penalty":100})", R"({"repetition_penalty":100.1})",
+              "repetition_penalty"},
+        Limit{R"({"min_tokens":0})", R"({"min_tokens":-1})", "min_tokens"},
+        Limit{R"({"min_tokens":5,"max_tokens":5})", R"({"min_tokens":6,"max_tokens":5})",
+              "min_tokens"},
+        Limit{R"({"stop_token_ids":[299]})", R"({"stop_token_ids":[0,300]})", "stop_token_ids[1]"},
+        Limit{R"({"stop_token_ids":[0]})", R"({"stop_token_ids":[-1]})", "stop_token_ids[0]"},
+        Limit{R"({"stop_token_ids":[]})", R"({"stop_token_ids":5})", "stop_token_ids"},
+        Limit{R"({"logit_bias":{"299":1}})", R"({"logit_bias":{"300":1}})", "logit_bias"},
+        Limit{R"({"logit_bias":{"0":1}})", R"({"logit_bias":{"-1":1}})", "logit_bias"},
+        Limit{R"({"logit_bias":{"7":1}})", R"({"logit_bias":{"07":1}})", "logit_bias"},
+        Limit{R"({"logit_bias":{}})", R"({"logit_bias":{"AI":-100}})", "logit_bias"},
+        Limit{R"({"logit_bias":{}})", R"({"logit_bias":{"":1}})", "logit_bias"},
+        Limit{R"({"logit_bias":{}})", R"({"logit_bias":{" 7":1}})", "logit_bias"},
+        Limit{R"({"logit_bias":null})", R"({"logit_bias":{"99999999999999999999":1}})",
+              "logit_bias"},
+        Limit{R"({"logit_bias":{"7":100}})", R"({"logit_bias":{"7":100.01}})", "logit_bias.7"},
+        Limit{R"({"logit_bias":{"7":-100}})", R"({"logit_bias":{"7":-1e308}})", "logit_bias.7"},
+        Limit{R"({"logit_bias":{"7":0}})", R"({"logit_bias":{"7":null}})", "logit_bias.7"},
+        Limit{R"({"logit_bias":{}})", R"({"logit_bias":[[7,1]]})", "logit_bias"},
         Limit{R"({"ignore_eos":false})", R"({"ignore_eos":0})", "ignore_eos"}));
 
 TEST(GenerationOptions, StopStringsAreBoundedInNumberAndLength) {
@@ -117,6 +159,46 @@ TEST(GenerationOptions, StopStringsAreBoundedInNumberAndLength) {
   EXPECT_EQ(read(stops(500, 1)).error->message,
             "'stop' has 500 strings, but at most 16 are allowed");
   EXPECT_EQ(read(stops(1, 257)).error->param, "stop[0]");
+}
+
+TEST(GenerationOptions, StopTokensAndBiasesAreBoundedInNumber) {
+  const auto ids = [](size_t count) {
+    return Json{{"stop_token_ids", Json(std::vector<int>(count, 5))}}.dump();
+  };
+  EXPECT_FALSE(read(ids(64)).error);
+  EXPECT_EQ(read(ids(65)).error->message,
+            "'stop_token_ids' has 65 ids, but at most 64 are allowed");
+  const auto biases = [](int count) {
+    Json bias = Json::object();
+    for (int i = 0; i < count; ++i) bias[std::to_string(i)] = 1;
+    return Json{{"logit_bias", bias}};
+  };
+  const auto read_of_5000 = [](const Json& body) {
+    Fields fields(body);
+    RandomSource random(1);
+    (void)read_generation_options(fields, AnswerKind::kChat, random, 5000);
+    return fields.ok() ? "" : fields.error().message;
+  };
+  EXPECT_EQ(read_of_5000(biases(1024)), "");
+  EXPECT_EQ(read_of_5000(biases(1025)),
+            "'logit_bias' has 1025 entries, but at most 1024 are allowed");
+}
+
+TEST(GenerationOptions, AnAlmostZeroRepetitionPenaltyKeepsLogitsFinite) {
+  EXPECT_GT(read(R"({"repetition_penalty":1e-300})").options.sampling.repetition_penalty, 1e-7f);
+}
+
+TEST(GenerationOptions, OnlyCompletionsThatEchoMayAskForNoTokens) {
+  const char* none = R"({"echo":true,"max_tokens":0})";
+  const Read got = read(none, AnswerKind::kCompletion);
+  ASSERT_FALSE(got.error);
+  EXPECT_TRUE(got.options.echo);
+  EXPECT_EQ(got.options.max_tokens, 0u);
+  EXPECT_EQ(read(R"({"max_tokens":0})", AnswerKind::kCompletion).error->param, "max_tokens");
+  EXPECT_EQ(read(none, AnswerKind::kChat).error->param, "max_tokens");
+  EXPECT_EQ(
+      read(R"({"echo":true,"max_tokens":0,"min_tokens":1})", AnswerKind::kCompletion).error->param,
+      "min_tokens");
 }
 
 TEST(GenerationOptions, CompletionsAskForLogprobsByNumber) {

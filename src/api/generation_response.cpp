@@ -37,7 +37,9 @@ GenerationResponse::GenerationResponse(ApiContext& context, AnswerKind kind,
                      .fingerprint = "pacer-" + context.version}),
       writer_(std::move(writer)) {}
 
-void GenerationResponse::start(std::vector<engine::GenerateRequest> requests) {
+void GenerationResponse::start(std::vector<engine::GenerateRequest> requests,
+                               std::vector<EchoedPrompt> echoes) {
+  echoes_ = std::move(echoes);
   if (const Status submitted = submit(std::move(requests)); !submitted) {
     cancel_all();  // those that were accepted before the one that was not
     writer_->send(error_response(submitted.error()));
@@ -66,6 +68,12 @@ Status GenerationResponse::submit(std::vector<engine::GenerateRequest> requests)
                   .logprobs = LogprobsFormat(kind_, context_.tokenizer)};
     if (options_.return_token_ids) append_json_ids(choice.prompt_ids, request.prompt);
     if (index % options_.n == 0) usage_.prompt_tokens += request.prompt.size();
+    if (!echoes_.empty()) {
+      const EchoedPrompt& echo = echoes_[index / options_.n];
+      choice.text = echo.text;
+      choice.logprobs.begin_with(echo);
+      if (request.prompt_logprobs) choice.logprobs.add_first_of_prompt(request.prompt.front());
+    }
     choices_.push_back(std::move(choice));
   }
   choices_open_ = choices_.size();
@@ -103,6 +111,7 @@ void GenerationResponse::on_output(uint32_t index, engine::OutputEvent event) {
   }
   Choice& choice = choices_[index];
   collect(choice, event);
+  if (event.tokens.empty() && !event.finish) return;  // log-probabilities of the prompt: more come
   if (options_.stream) {
     stream_out(choice);
   } else if (choices_open_ == 0) {
@@ -113,6 +122,7 @@ void GenerationResponse::on_output(uint32_t index, engine::OutputEvent event) {
 void GenerationResponse::collect(Choice& choice, engine::OutputEvent& event) {
   choice.text += event.text;
   usage_.output_tokens += event.tokens.size();
+  for (const SampledToken& token : event.prompt) choice.logprobs.add_of_prompt(token);
   for (const SampledToken& token : event.tokens) {
     if (options_.return_token_ids) choice.ids.push_back(token.id);
     if (options_.sampling.logprobs) choice.logprobs.add(token);

@@ -33,8 +33,9 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
                      std::string id, std::shared_ptr<http::ResponseWriter> writer);
 
   // Submits the requests, choice i being requests[i], and answers through the writer, whatever
-  // happens. Choices of the same prompt stand together, options.n of each. Called once.
-  void start(std::vector<engine::GenerateRequest> requests);
+  // happens. Choices of the same prompt stand together, options.n of each. echoes: one for each
+  // prompt, or none. Called once.
+  void start(std::vector<engine::GenerateRequest> requests, std::vector<EchoedPrompt> echoes);
 
  private:
   enum class State : uint8_t { kSubmitting, kWaiting, kStreaming, kDone };
@@ -71,6 +72,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   const std::string id_;
   const AnswerFormat format_;
   const std::shared_ptr<http::ResponseWriter> writer_;
+  std::vector<EchoedPrompt> echoes_;  // not changed after start()
 
   std::mutex mutex_;  // of all below
   State state_ = State::kSubmitting;

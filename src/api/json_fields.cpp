@@ -17,8 +17,8 @@ constexpr size_t kShownBytesMax = 40;  // of a value in an error
 }  // namespace
 
 std::string describe(const Json& value) {
-  if (value.is_array()) return "an array";
-  if (value.is_object()) return "an object";
+  if (value.is_array()) return value.empty() ? "an empty array" : "an array";
+  if (value.is_object()) return value.empty() ? "an empty object" : "an object";
   if (value.is_string()) {
     return json_string(shortened(value.get_ref<const std::string&>(), kShownBytesMax));
   }

@@ -49,7 +49,7 @@ TEST(Fields, ErrorsCarryNameLimitAndValue) {
   EXPECT_EQ(boolean.error().message, "'stream' must be true or false, not 1");
   Fields nested(object, "outer");
   nested.object("o");
-  EXPECT_EQ(nested.error().message, "'outer.o' must be an object, not an array");
+  EXPECT_EQ(nested.error().message, "'outer.o' must be an object, not an empty array");
   EXPECT_EQ(nested.error().param, "outer.o");
 }
 
@@ -133,15 +133,17 @@ INSTANTIATE_TEST_SUITE_P(
         Ruling{"tool_choice", R"("auto")", R"("required")"}, Ruling{"functions", "[]", R"([{}])"},
         Ruling{"response_format", R"({"type":"text"})", R"({"type":"json_object"})"},
         Ruling{"response_format", R"({"type":"text"})", R"("text")"},
-        Ruling{"logit_bias", "{}", R"({"999999":5})"}, Ruling{"logit_bias", "{}", R"({"-1":5})"},
-        Ruling{"presence_penalty", "0", "0.1"}, Ruling{"frequency_penalty", "0.0", "-2"},
-        Ruling{"frequency_penalty", "0.0", "\"0\""}, Ruling{"repetition_penalty", "1.0", "1.1"},
+        Ruling{"length_penalty", "1.0", "1.1"}, Ruling{"length_penalty", "1", "\"1\""},
+        Ruling{"thinking_token_budget", "-1", "0"}, Ruling{"stream_interval", "1", "2"},
+        Ruling{"mm_processor_kwargs", "{}", R"({"a":1})"}, Ruling{"session_id", R"("s")", nullptr},
+        Ruling{"logprob_token_ids", nullptr, "[1]"}, Ruling{"include_reasoning", "true", "false"},
         Ruling{"suffix", R"("")", R"("x")"}, Ruling{"echo", "false", "true"},
         Ruling{"audio", nullptr, "{}"}, Ruling{"modalities", R"(["text"])", R"(["text","audio"])"},
-        Ruling{"min_tokens", "0", "1"}, Ruling{"stop_token_ids", "[]", "[2]"},
-        Ruling{"store", "false", "true"}, Ruling{"user", R"("me")", nullptr},
-        Ruling{"metadata", R"({"a":"b"})", nullptr}, Ruling{"service_tier", R"("flex")", nullptr},
-        Ruling{"priority", "0", "1"}, Ruling{"prompt_logprobs", nullptr, "1"}));
+        Ruling{"bad_words", "[]", R"(["a"])"}, Ruling{"moderation", nullptr, "{}"},
+        Ruling{"prompt_cache_options", "{}", nullptr}, Ruling{"store", "false", "true"},
+        Ruling{"user", R"("me")", nullptr}, Ruling{"metadata", R"({"a":"b"})", nullptr},
+        Ruling{"service_tier", R"("flex")", nullptr}, Ruling{"priority", "0", "1"},
+        Ruling{"prompt_logprobs", nullptr, "1"}));
 
 TEST(FieldWarnings, AnUnknownNameIsAcceptedAndSaidOnce) {
   const Json object = {{"frobnicate", 1}, {"n\nforged log line", 2}};

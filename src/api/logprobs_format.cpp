@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/json_format.h"
+#include "base/check.h"
 #include "text/utf8.h"
 
 namespace pacer::api {
@@ -68,14 +69,63 @@ void LogprobsFormat::add_chat(const SampledToken& token) {
 }
 
 void LogprobsFormat::add_completion(const SampledToken& token) {
+  if (prompt_ != nullptr) {
+    characters_ = character_count(prompt_->text);
+    utf8_ = {};
+    prompt_ = nullptr;
+  }
   const std::string_view bytes = tokenizer_.token_bytes(token.id);
+  append_entry(bytes, &token);
+  if (!tokenizer_.is_special(token.id)) characters_ += character_count(utf8_.push(bytes));
+}
+
+void LogprobsFormat::add_first_of_prompt(TokenId token) {
+  append_entry(tokenizer_.token_bytes(token), nullptr);
+  characters_ += character_count(utf8_.push(take_from_prompt(token)));
+}
+
+void LogprobsFormat::add_of_prompt(const SampledToken& token) {
+  append_entry(tokenizer_.token_bytes(token.id), &token);
+  characters_ += character_count(utf8_.push(take_from_prompt(token.id)));
+}
+
+// The part of the prompt's text that a token stands for. Where the client wrote the text, this is
+// not always the token's own: a BOS was put before it, some tokenizers put a space before a word at
+// the beginning, some change characters.
+std::string_view LogprobsFormat::take_from_prompt(TokenId token) {
+  CHECK(prompt_ != nullptr, "a token of a prompt that there is none of");
+  const std::string_view bytes = tokenizer_.token_bytes(token);
+  if (!prompt_->is_written) return bytes;
+  const std::string_view rest = std::string_view(prompt_->text).substr(prompt_bytes_);
+  size_t size = std::min(bytes.size(), rest.size());
+  if (!rest.starts_with(bytes)) {
+    if (tokenizer_.is_special(token)) {
+      size = 0;
+    } else if (bytes.starts_with(' ') && rest.starts_with(bytes.substr(1))) {
+      size = bytes.size() - 1;
+    }
+  }
+  prompt_bytes_ += size;
+  return rest.substr(0, size);
+}
+
+// One entry of each list; null for a token without log-probabilities.
+void LogprobsFormat::append_entry(std::string_view bytes, const SampledToken* given) {
   const std::string text = completion_token(bytes);
   append_comma(tokens_);
   append_json_string(tokens_, text);
+  append_comma(text_offsets_);
+  text_offsets_ += fmt::format_int(characters_).c_str();
   append_comma(token_logprobs_);
+  append_comma(top_logprobs_);
+  if (given == nullptr) {
+    token_logprobs_ += "null";
+    top_logprobs_ += "null";
+    return;
+  }
+  const SampledToken& token = *given;
   append_json_logprob(token_logprobs_, token.logprob);
 
-  append_comma(top_logprobs_);
   top_logprobs_ += '{';
   std::vector<std::string> seen = {text};  // a key may come once, and two tokens may look alike
   append_json_string(top_logprobs_, text);
@@ -91,10 +141,6 @@ void LogprobsFormat::add_completion(const SampledToken& token) {
     seen.push_back(std::move(key));
   }
   top_logprobs_ += '}';
-
-  append_comma(text_offsets_);
-  text_offsets_ += fmt::format_int(characters_).c_str();
-  if (!tokenizer_.is_special(token.id)) characters_ += character_count(utf8_.push(bytes));
 }
 
 std::string LogprobsFormat::take() {

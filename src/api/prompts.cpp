@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "api/json_format.h"
+#include "api/open_chat.h"
+#include "api/token_ids.h"
 #include "base/math.h"
 
 namespace pacer::api {
@@ -39,9 +41,8 @@ Status check_tokens_fit(size_t tokens, std::string name, const ApiContext& conte
                std::move(name)};
 }
 
-Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::string& name,
-                                             const text::EncodeOptions& encode,
-                                             const ApiContext& context) {
+Result<Prompt> read_one_prompt(const Json& value, const std::string& name,
+                               const text::EncodeOptions& encode, const ApiContext& context) {
   if (value.is_string()) {
     const auto& text = value.get_ref<const std::string&>();
     if (text.empty()) return invalid(name, fmt::format("'{}' is empty", name));
@@ -49,11 +50,12 @@ Result<std::vector<TokenId>> read_one_prompt(const Json& value, const std::strin
     std::vector<TokenId> tokens = context.tokenizer.encode(text, encode);
     if (tokens.empty()) return invalid(name, fmt::format("'{}' has no tokens", name));
     TRY(check_tokens_fit(tokens.size(), name, context));
-    return tokens;
+    return Prompt{.tokens = std::move(tokens), .text = text};
   }
   if (value.is_array()) {
     if (value.empty()) return invalid(name, fmt::format("'{}' is empty", name));
-    return read_token_ids(value, name, context.tokenizer);
+    ASSIGN_OR_RETURN(auto tokens, read_token_ids(value, name, context.tokenizer.vocabulary_size()));
+    return Prompt{.tokens = std::move(tokens)};
   }
   return invalid(name, fmt::format("'{}' must be a string or a list of token ids, not {}", name,
                                    describe(value)));
@@ -77,11 +79,14 @@ text::EncodeOptions read_encode_options(Fields& fields) {
           .parse_special = fields.boolean("parse_special", true)};
 }
 
-Result<std::vector<TokenId>> encode_chat(const Json& chat, const ApiContext& context) {
-  Result<text::RenderedChat> rendered = context.chat_template.render(chat.dump());
+Result<std::vector<TokenId>> encode_chat(const Json& chat, bool continue_final_message,
+                                         const ApiContext& context) {
+  Result<text::RenderedChat> rendered = continue_final_message
+                                            ? render_open_chat(chat, context.chat_template)
+                                            : context.chat_template.render(chat.dump());
   if (!rendered) {
     Error error = rendered.error();
-    error.param = "messages";
+    if (error.param.empty()) error.param = "messages";
     return error;
   }
   TRY(check_text_may_fit(rendered->guard.empty() ? rendered->text : rendered->plain_text(),
@@ -93,17 +98,16 @@ Result<std::vector<TokenId>> encode_chat(const Json& chat, const ApiContext& con
   return tokens;
 }
 
-Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields,
-                                                       const text::EncodeOptions& encode,
-                                                       const ApiContext& context) {
+Result<std::vector<Prompt>> read_prompts(Fields& fields, const text::EncodeOptions& encode,
+                                         const ApiContext& context) {
   const Json* prompt = fields.find("prompt");
   if (prompt == nullptr) return invalid("prompt", "'prompt' is missing");
-  std::vector<std::vector<TokenId>> prompts;
+  std::vector<Prompt> prompts;
   // A list of numbers is one prompt; a list of anything else is a list of prompts.
   const bool is_list = prompt->is_array() && !prompt->empty() && !prompt->front().is_number();
   if (!is_list) {
-    ASSIGN_OR_RETURN(auto tokens, read_one_prompt(*prompt, "prompt", encode, context));
-    prompts.push_back(std::move(tokens));
+    ASSIGN_OR_RETURN(Prompt only, read_one_prompt(*prompt, "prompt", encode, context));
+    prompts.push_back(std::move(only));
     return prompts;
   }
   if (prompt->size() > kPromptsMax) {
@@ -121,28 +125,11 @@ Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields,
                  "prompt"};
   }
   for (size_t i = 0; i < prompt->size(); ++i) {
-    ASSIGN_OR_RETURN(auto tokens,
+    ASSIGN_OR_RETURN(Prompt next,
                      read_one_prompt((*prompt)[i], fmt::format("prompt[{}]", i), encode, context));
-    prompts.push_back(std::move(tokens));
+    prompts.push_back(std::move(next));
   }
   return prompts;
-}
-
-Result<std::vector<TokenId>> read_token_ids(const Json& array, const std::string& name,
-                                            const text::Tokenizer& tokenizer) {
-  std::vector<TokenId> ids;
-  ids.reserve(array.size());
-  const int64_t count = tokenizer.vocabulary_size();
-  for (size_t i = 0; i < array.size(); ++i) {
-    const std::optional<int64_t> id = as_integer(array[i]);
-    if (!id || *id < 0 || *id >= count) {
-      const std::string element = fmt::format("{}[{}]", name, i);
-      return invalid(element, fmt::format("'{}' must be a token id in [0, {}], not {}", element,
-                                          count - 1, describe(array[i])));
-    }
-    ids.push_back(static_cast<TokenId>(*id));
-  }
-  return ids;
 }
 
 }  // namespace pacer::api

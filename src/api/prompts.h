@@ -5,6 +5,7 @@
 // before anyone tokenises it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,21 +18,23 @@ namespace pacer::api {
 constexpr size_t kPromptsMax = 64;                // in one completions request
 constexpr size_t kPromptListBytesMax = 1u << 20;  // of all their texts
 
+struct Prompt {
+  std::vector<TokenId> tokens{};
+  std::optional<std::string> text{};  // where it was given as text
+};
+
 // The `model` field: absent, or the one we serve.
 void check_model(Fields& fields, const ApiContext& context);
 
-// What read_chat() (messages.h) gave, through the chat template.
-Result<std::vector<TokenId>> encode_chat(const Json& chat, const ApiContext& context);
+// What read_chat() (messages.h) gave, through the chat template. continue_final_message: see
+// open_chat.h.
+Result<std::vector<TokenId>> encode_chat(const Json& chat, bool continue_final_message,
+                                         const ApiContext& context);
 
 // "add_special_tokens" and "parse_special", for prompts that are text.
 text::EncodeOptions read_encode_options(Fields& fields);
 // "prompt": a string, a list of token ids, or a list of either. Each in its own row.
-Result<std::vector<std::vector<TokenId>>> read_prompts(Fields& fields,
-                                                       const text::EncodeOptions& encode,
-                                                       const ApiContext& context);
-
-// Ids of a JSON array, each checked against the vocabulary.
-Result<std::vector<TokenId>> read_token_ids(const Json& array, const std::string& name,
-                                            const text::Tokenizer& tokenizer);
+Result<std::vector<Prompt>> read_prompts(Fields& fields, const text::EncodeOptions& encode,
+                                         const ApiContext& context);
 
 }  // namespace pacer::api

@@ -29,7 +29,21 @@ Json draw_request(Rng& rng, bool chat) {
       body["logprobs"] = rng.below(4);
     }
   }
-  if (!chat && rng.below(3) == 0) body["prompt"] = Json::array({"one", "two 世", "three"});
+  if (!chat && rng.below(3) == 0) {
+    body["prompt"] = Json::array({"one", "two 世", {195, 169, 240, 159}, "three<|im_end|>"});
+  }
+  if (!chat && rng.below(2)) {
+    body["echo"] = true;
+    if (rng.below(4) == 0) body["max_tokens"] = 0;
+  }
+  if (rng.below(3) == 0) {
+    for (const int id : {0x61, 0x62, 0x96, 0x82}) {
+      if (rng.below(3) == 0) body["stop_token_ids"].push_back(id);
+    }
+  }
+  if (rng.below(3) == 0) body["min_tokens"] = rng.below(body["max_tokens"].get<uint64_t>() + 1);
+  if (rng.below(3) == 0) body["presence_penalty"] = 1.5;
+  if (rng.below(3) == 0) body["logit_bias"] = {{"97", -100}};
   return body;
 }
 
@@ -59,7 +73,7 @@ void expect_equal(const Json& whole, const StreamedAnswer& streamed) {
 }
 
 // What must be true of one answer by itself.
-void expect_consistent(const Json& whole) {
+void expect_consistent(const Json& whole, bool echo) {
   uint64_t tokens = 0;
   bool all_counted = true;
   for (const Json& choice : whole["choices"]) {
@@ -72,7 +86,9 @@ void expect_consistent(const Json& whole) {
     if (logprobs.is_null()) continue;
     for (const auto& [name, list] : logprobs.items()) {
       if (list.is_array()) {
-        EXPECT_EQ(list.size(), choice["token_ids"].size()) << name << ": one entry per token";
+        const size_t before = echo ? choice["prompt_token_ids"].size() : 0;
+        EXPECT_EQ(list.size(), before + choice["token_ids"].size())
+            << name << ": one entry per token";
       }
     }
   }
@@ -101,7 +117,7 @@ TEST_P(StreamProperty, AStreamSaysWhatTheWholeAnswerSays) {
     ASSERT_EQ(stream.status, 200) << stream.body;
     ASSERT_TRUE(stream.complete);
     expect_equal(whole, put_together(stream.body));
-    expect_consistent(whole);
+    expect_consistent(whole, body.value("echo", false));
     if (HasFailure()) return;
   }
 }

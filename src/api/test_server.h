@@ -56,6 +56,10 @@ class ScriptedExecutor final : public sched::Executor {
     }
     sched::StepResult result;
     for (const sched::StepItem& item : items) {
+      for (uint32_t i = 0; i < item.score_count; ++i) {
+        result.scored.push_back(with_logprobs(item.sequence->tokens[item.score_first + i],
+                                              *item.sequence, item.score_first + i));
+      }
       if (item.sample) result.tokens.push_back(next(*item.sequence));
     }
     return result;
@@ -91,10 +95,15 @@ class ScriptedExecutor final : public sched::Executor {
   static SampledToken next(const sched::Sequence& sequence) {
     const std::vector<TokenId> said = script(sequence);
     const size_t k = sequence.output_length() % (said.size() + 1);
-    SampledToken token;
-    token.id = k < said.size() ? said[k] : text::kTestImEnd;
+    const TokenId id = k < said.size() ? said[k] : text::kTestImEnd;
+    return with_logprobs(id, sequence, sequence.output_length());
+  }
+
+  static SampledToken with_logprobs(TokenId id, const sched::Sequence& sequence,
+                                    uint32_t position) {
+    SampledToken token{.id = id};
     if (!sequence.sampling.logprobs) return token;
-    token.logprob = -static_cast<float>(random_uniform(token.id, sequence.output_length()));
+    token.logprob = -static_cast<float>(random_uniform(token.id, position));
     for (uint32_t i = 0; i < *sequence.sampling.logprobs; ++i) {
       token.top.push_back(
           {i == 0 ? token.id : (token.id + i) % 256, token.logprob - static_cast<float>(i)});
@@ -153,6 +162,7 @@ struct TestServerOptions {
   bool adds_bos = false;  // <|im_start|> is the BOS, and prompts get one
   std::string chat_template = kTestChatTemplate;
   Duration ping_every = std::chrono::seconds(60);
+  std::vector<std::string> api_keys{};
 };
 
 class TestServer {
@@ -175,6 +185,7 @@ class TestServer {
                 .clock = clock,
                 .model_name = "test/model",
                 .version = "1.2.3",
+                .keys = *ApiKeys::from(options.api_keys),
                 .started_unix_s = 1700000000,
                 .started = clock.now(),
                 .token_bytes_max = longest_token_bytes(*tokenizer),

@@ -7,6 +7,7 @@
 #include "api/generation.h"
 #include "api/json_body.h"
 #include "api/messages.h"
+#include "api/open_chat.h"
 #include "api/prompts.h"
 
 namespace pacer::api {
@@ -19,13 +20,15 @@ Result<Generation> read_request(const http::Request& request, ApiContext& contex
   check_model(fields, context);
   Generation generation{
       .kind = AnswerKind::kChat,
-      .options = read_generation_options(fields, AnswerKind::kChat, context.random),
+      .options = read_generation_options(fields, AnswerKind::kChat, context.random,
+                                         context.tokenizer.vocabulary_size()),
       .arrived = request.arrived};
   const Json chat = read_chat(fields, context.chat_template, context.field_warnings);
+  const bool continue_final_message = read_continue_final_message(fields, chat);
   check_other_fields(fields, context.field_warnings);
   if (!fields.ok()) return fields.error();
-  ASSIGN_OR_RETURN(auto prompt, encode_chat(chat, context));
-  generation.prompts.push_back(std::move(prompt));
+  ASSIGN_OR_RETURN(auto tokens, encode_chat(chat, continue_final_message, context));
+  generation.prompts.push_back({.tokens = std::move(tokens)});
   return generation;
 }
 

@@ -18,7 +18,8 @@ Result<Generation> read_request(const http::Request& request, ApiContext& contex
   check_model(fields, context);
   Generation generation{
       .kind = AnswerKind::kCompletion,
-      .options = read_generation_options(fields, AnswerKind::kCompletion, context.random),
+      .options = read_generation_options(fields, AnswerKind::kCompletion, context.random,
+                                         context.tokenizer.vocabulary_size()),
       .arrived = request.arrived};
   const text::EncodeOptions encode = read_encode_options(fields);
   fields.find("prompt");  // known, but read last: tokenising is for requests that are else in order

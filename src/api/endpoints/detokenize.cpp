@@ -7,6 +7,7 @@
 #include "api/json_body.h"
 #include "api/json_format.h"
 #include "api/prompts.h"
+#include "api/token_ids.h"
 
 namespace pacer::api {
 
@@ -21,7 +22,8 @@ Result<std::string> read_request(const http::Request& request, ApiContext& conte
     fields.fail("tokens", "a list of token ids", tokens != nullptr ? *tokens : Json());
   }
   if (!fields.ok()) return fields.error();
-  ASSIGN_OR_RETURN(const auto ids, read_token_ids(*tokens, "tokens", context.tokenizer));
+  ASSIGN_OR_RETURN(const auto ids,
+                   read_token_ids(*tokens, "tokens", context.tokenizer.vocabulary_size()));
   return context.tokenizer.decode(ids, /*skip_special=*/false);
 }
 

@@ -10,6 +10,7 @@
 #include "api/json_body.h"
 #include "api/json_format.h"
 #include "api/messages.h"
+#include "api/open_chat.h"
 #include "api/prompts.h"
 
 namespace pacer::api {
@@ -53,9 +54,10 @@ Result<Tokens> read_request(const http::Request& request, ApiContext& context) {
     return tokens;
   }
   const Json chat = read_chat(fields, context.chat_template, context.field_warnings);
+  const bool continue_final_message = read_continue_final_message(fields, chat);
   check_other_fields(fields, context.field_warnings);
   if (!fields.ok()) return fields.error();
-  ASSIGN_OR_RETURN(tokens.ids, encode_chat(chat, context));
+  ASSIGN_OR_RETURN(tokens.ids, encode_chat(chat, continue_final_message, context));
   return tokens;
 }
 
