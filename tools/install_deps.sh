@@ -7,9 +7,9 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build pkg-config python3 python3-pip curl ca-certificates
           libboost1.81-dev nlohmann-json3-dev prometheus-cpp-dev libspdlog-dev libfmt-dev
-          libcli11-dev libpcre2-dev libutf8proc-dev libcurl4-openssl-dev libssl-dev
+          libcli11-dev libtomlplusplus-dev libpcre2-dev libutf8proc-dev libcurl4-openssl-dev libssl-dev
           libarchive-dev libgtest-dev libgmock-dev)
-[ "${1:-}" = "--test" ] && packages+=(clang-format git)
+[ "${1:-}" = "--test" ] && packages+=(clang-format git openssl)
 rust_min=1.87
 
 say() { printf '%s\n' "$*"; }

@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 
+#include "api/auth.h"
 #include "api/field_rules.h"
 #include "api/io_timer.h"
 #include "api/random_source.h"
@@ -31,6 +32,7 @@ struct ApiContext {
 
   std::string model_name;  // as requests and answers say it
   std::string version;     // of this program
+  ApiKeys keys{};          // none: everybody may
 
   // Wall time without asking the machine: what it was when clock.now() was `started`.
   int64_t started_unix_s = 0;

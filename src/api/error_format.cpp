@@ -38,6 +38,7 @@ const char* type_of(int status) {
 }
 
 const char* code_of(int status) {
+  if (status == 401) return "invalid_api_key";
   if (status == 429) return "rate_limit_exceeded";
   if (status == 503) return "service_unavailable";
   return status >= 500 ? "internal_error" : "";
@@ -77,6 +78,7 @@ std::string error_body(const ApiError& error) {
 http::Response error_response(const ApiError& error) {
   http::Response response = json_response(error.status, error_body(error));
   if (error.status == 429 || error.status == 503) response.headers.add("Retry-After", "1");
+  if (error.status == 401) response.headers.add("WWW-Authenticate", "Bearer");
   return response;
 }
 

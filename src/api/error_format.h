@@ -28,11 +28,11 @@ ApiError to_api_error(const Error& error);
 // {"error":{...}} without a newline: the body of a response, or the data of an SSE event.
 std::string error_body(const ApiError& error);
 
-// With Retry-After where trying again makes sense (429, 503).
+// With Retry-After where trying again makes sense (429, 503), and with WWW-Authenticate (401).
 http::Response error_response(const ApiError& error);
 http::Response error_response(const Error& error);
 
-// An http::ErrorFormatter: 404, 405, 408, 413, ... as they arise below us.
+// An http::ErrorFormatter: 401, 404, 405, 408, 413, ... as they arise below us.
 http::Response format_http_error(int status, std::string message);
 
 }  // namespace pacer::api

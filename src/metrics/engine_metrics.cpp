@@ -215,6 +215,10 @@ void EngineMetrics::on_failed() {
   series_->success_error.Increment();
 }
 
+uint32_t EngineMetrics::running() const {
+  return static_cast<uint32_t>(series_->running.Value());
+}
+
 std::string EngineMetrics::text(Duration stalled_for) const {
   series_->step_age.Set(seconds(stalled_for));
   return prometheus::TextSerializer().Serialize(series_->registry.Collect());

@@ -62,6 +62,9 @@ class EngineMetrics {
   void on_cancelled();  // the peer left, or the caller cancelled
   void on_failed();     // our step failed
 
+  // Requests in the batch, as of the last step. Any thread.
+  uint32_t running() const;
+
   // The Prometheus text exposition. stalled_for: how long there has been work without a step being
   // finished, which only the engine knows.
   std::string text(Duration stalled_for) const;
