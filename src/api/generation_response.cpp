@@ -70,9 +70,10 @@ Status GenerationResponse::submit(std::vector<engine::GenerateRequest> requests)
     if (index % options_.n == 0) usage_.prompt_tokens += request.prompt.size();
     if (!echoes_.empty()) {
       const EchoedPrompt& echo = echoes_[index / options_.n];
-      choice.text = echo.text;
       choice.logprobs.begin_with(echo);
-      if (request.prompt_logprobs) choice.logprobs.add_first_of_prompt(request.prompt.front());
+      if (request.prompt_logprobs) {
+        choice.text += choice.logprobs.add_first_of_prompt(request.prompt.front());
+      }
     }
     choices_.push_back(std::move(choice));
   }
@@ -111,7 +112,6 @@ void GenerationResponse::on_output(uint32_t index, engine::OutputEvent event) {
   }
   Choice& choice = choices_[index];
   collect(choice, event);
-  if (event.tokens.empty() && !event.finish) return;  // log-probabilities of the prompt: more come
   if (options_.stream) {
     stream_out(choice);
   } else if (choices_open_ == 0) {
@@ -120,9 +120,12 @@ void GenerationResponse::on_output(uint32_t index, engine::OutputEvent event) {
 }
 
 void GenerationResponse::collect(Choice& choice, engine::OutputEvent& event) {
+  for (const SampledToken& token : event.prompt) {
+    choice.text += choice.logprobs.add_of_prompt(token);
+  }
+  if (!event.tokens.empty() || event.finish) choice.text += choice.logprobs.end_prompt();
   choice.text += event.text;
   usage_.output_tokens += event.tokens.size();
-  for (const SampledToken& token : event.prompt) choice.logprobs.add_of_prompt(token);
   for (const SampledToken& token : event.tokens) {
     if (options_.return_token_ids) choice.ids.push_back(token.id);
     if (options_.sampling.logprobs) choice.logprobs.add(token);

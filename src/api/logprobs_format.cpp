@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "api/json_format.h"
@@ -69,30 +70,41 @@ void LogprobsFormat::add_chat(const SampledToken& token) {
 }
 
 void LogprobsFormat::add_completion(const SampledToken& token) {
-  if (prompt_ != nullptr) {
-    characters_ = character_count(prompt_->text);
-    utf8_ = {};
-    prompt_ = nullptr;
-  }
   const std::string_view bytes = tokenizer_.token_bytes(token.id);
   append_entry(bytes, &token);
   if (!tokenizer_.is_special(token.id)) characters_ += character_count(utf8_.push(bytes));
 }
 
-void LogprobsFormat::add_first_of_prompt(TokenId token) {
+std::string_view LogprobsFormat::add_first_of_prompt(TokenId token) {
   append_entry(tokenizer_.token_bytes(token), nullptr);
-  characters_ += character_count(utf8_.push(take_from_prompt(token)));
+  return take_from_prompt(token);
 }
 
-void LogprobsFormat::add_of_prompt(const SampledToken& token) {
+std::string_view LogprobsFormat::add_of_prompt(const SampledToken& token) {
   append_entry(tokenizer_.token_bytes(token.id), &token);
-  characters_ += character_count(utf8_.push(take_from_prompt(token.id)));
+  return take_from_prompt(token.id);
+}
+
+std::string_view LogprobsFormat::end_prompt() {
+  if (prompt_ == nullptr) return {};
+  const std::string_view text = std::exchange(prompt_, nullptr)->text;
+  characters_ = character_count(text);
+  utf8_ = {};
+  return text.substr(prompt_bytes_said_);
+}
+
+// The characters that are whole with this token.
+std::string_view LogprobsFormat::take_from_prompt(TokenId token) {
+  const std::string said = utf8_.push(bytes_of_prompt(token));
+  characters_ += character_count(said);
+  const size_t begin = std::exchange(prompt_bytes_said_, prompt_bytes_said_ + said.size());
+  return std::string_view(prompt_->text).substr(begin, said.size());
 }
 
 // The part of the prompt's text that a token stands for. Where the client wrote the text, this is
 // not always the token's own: a BOS was put before it, some tokenizers put a space before a word at
 // the beginning, some change characters.
-std::string_view LogprobsFormat::take_from_prompt(TokenId token) {
+std::string_view LogprobsFormat::bytes_of_prompt(TokenId token) {
   CHECK(prompt_ != nullptr, "a token of a prompt that there is none of");
   const std::string_view bytes = tokenizer_.token_bytes(token);
   if (!prompt_->is_written) return bytes;

@@ -124,6 +124,33 @@ TEST_P(StreamProperty, AStreamSaysWhatTheWholeAnswerSays) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, StreamProperty, testing::Range(1, 9));
 
+// A long prompt is run in several steps, and said with each what was run.
+TEST(StreamProperty, AnEchoWithLogprobsComesAsThePromptIsRun) {
+  TestServer server;
+  std::string prompt;
+  for (int i = 0; i < 60; ++i) prompt += "é世🙂";  // 9 tokens of one byte each
+  prompt.resize(9 * 50 + 1);                           // and half a character
+  Json ids = Json::array();
+  for (const char c : prompt) ids.push_back(static_cast<unsigned char>(c));
+  for (const bool as_text : {true, false}) {
+    Json body = completion_of(prompt.substr(0, 450), {{"max_tokens", 3}, {"n", 2}});
+    if (!as_text) body["prompt"] = ids;
+    body["echo"] = true;
+    body["logprobs"] = 2;
+    body["return_token_ids"] = true;
+    const Json whole = Json::parse(server.post("/v1/completions", body).body);
+    expect_consistent(whole, true);
+    const Json& offsets = whole["choices"][1]["logprobs"]["text_offset"];
+    EXPECT_EQ(offsets[9 * 50 - 1], 3 * 50 - 1) << "the last byte of the last whole character";
+    EXPECT_EQ(offsets[9 * 50], 3 * 50);
+    body["stream"] = true;
+    body["stream_options"] = {{"include_usage", true}};
+    const StreamedAnswer streamed = put_together(server.post("/v1/completions", body).body);
+    expect_equal(whole, streamed);
+    EXPECT_GE(streamed.chunks, 2 * 4u) << "128 tokens of the prompt in a step";
+  }
+}
+
 // T13: max_tokens that cuts inside a character, in both modes.
 TEST(StreamProperty, ACutInsideACharacterIsTheSameInBothModes) {
   TestServer server;
