@@ -82,6 +82,7 @@ void Connection::finish_response() {
   // Draining: a stream whose head left before says "keep-alive", and is the last all the same.
   const bool close = out_.close || at_end() || core_->draining;
   out_ = {};
+  exchange_->all_sent();
   exchange_.reset();
   --core_->open_requests;
   end_request();

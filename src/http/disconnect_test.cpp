@@ -241,6 +241,21 @@ TEST(Stop, AWriterMayOutliveItsServer) {
   writer->end();
 }
 
+TEST(Stop, AWriterWhoseResponseWasSentMayOutliveItsServerToo) {
+  std::shared_ptr<ResponseWriter> writer;
+  {
+    TestServer server;
+    TestClient client(server.port());
+    client.request("GET", "/park");
+    writer = server.parked.wait();
+    ASSERT_NE(writer, nullptr);
+    writer->send(Response{200, {}, "done"});
+    EXPECT_EQ(client.response().body, "done");
+  }
+  EXPECT_FALSE(writer->gone());
+  writer.reset();  // sanitizers saw it reach into the server
+}
+
 TEST(Drain, OpenRequestsEndWellAndNewOnesAreNotTaken) {
   TestServer server;
   TestClient idle(server.port());

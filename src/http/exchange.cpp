@@ -215,6 +215,13 @@ void Exchange::sent(size_t bytes) {
   in_flight_ -= bytes;
 }
 
+void Exchange::all_sent() {
+  std::function<void()> wake;  // outlives the lock
+  const Lock lock(mutex_);
+  CHECK(state_ == State::kComplete, "all sent of a response that goes on");
+  wake.swap(wake_);
+}
+
 void Exchange::peer_gone() {
   std::function<void()> f;
   std::function<void()> wake;

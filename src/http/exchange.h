@@ -6,8 +6,8 @@
 // what is queued as one write and reports what the kernel took. Knows HTTP's framing, and no
 // sockets: `wake` is how it tells the connection to look.
 //
-// `wake` is called under the mutex, so that a connection which has called peer_gone() is never
-// woken again.
+// `wake` is called under the mutex, so that a connection which has called peer_gone() or all_sent()
+// is never woken again: a writer may be kept for longer than the server lives.
 #pragma once
 
 #include <functional>
@@ -54,6 +54,7 @@ class Exchange {
   // Connection's side, on its strand.
   std::optional<Piece> take(bool may_keep_alive);  // nothing queued: nullopt
   void sent(size_t bytes);
+  void all_sent();   // the connection goes on to the next: never woken again
   void peer_gone();  // runs on_gone, unless the response is complete or it already ran
 
   // Queues the ping if it is due; how long until it may be due next, or nullopt when there is none
