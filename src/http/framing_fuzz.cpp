@@ -21,9 +21,8 @@
 #include "base/check.h"
 #include "http/connection.h"
 
+namespace pacer::http {
 namespace {
-
-using namespace pacer::http;
 
 struct Outcome {
   std::vector<std::string> requests;  // as handlers and gates saw them
@@ -80,8 +79,8 @@ class Peer {
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0,
           "socketpair() failed");
     fd_ = fds[0];
-    Strand strand = pacer::http::asio::make_strand(core_->io);
-    Socket socket(strand, pacer::http::asio::generic::stream_protocol(AF_UNIX, 0), fds[1]);
+    Strand strand = asio::make_strand(core_->io);
+    Socket socket(strand, asio::generic::stream_protocol(AF_UNIX, 0), fds[1]);
     auto connection = std::make_shared<Connection>(core_, std::move(socket), strand, nullptr);
     core_->connections.emplace(connection.get(), connection);
     connection->start();
@@ -179,13 +178,18 @@ std::string text(const Outcome& outcome) {
   return out;
 }
 
-}  // namespace
-
-extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
-  const Outcome whole = serve(input, std::max<size_t>(size, 1));
-  const Outcome pieces = serve(input, 1 + size % 13);
+// At once and in pieces.
+void check_one(std::string_view input) {
+  const Outcome whole = serve(input, std::max<size_t>(input.size(), 1));
+  const Outcome pieces = serve(input, 1 + input.size() % 13);
   CHECK(without_last_refusal(whole) == without_last_refusal(pieces), "at once:{}\nin pieces:{}",
         text(whole), text(pieces));
+}
+
+}  // namespace
+}  // namespace pacer::http
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  pacer::http::check_one({reinterpret_cast<const char*>(data), size});
   return 0;
 }
