@@ -107,17 +107,18 @@ std::vector<EchoedPrompt> echoes_of(const Generation& generation,
 
 }  // namespace
 
-bool refuse_if_full(ApiContext& context, http::ResponseWriter& writer) {
+bool refuse_if_full(ApiContext& context, http::ResponseWriter& writer, RequestLog& log) {
   const uint32_t limit = context.engine.in_flight_max();
   if (context.draining.load()) {
     context.metrics.on_rejected(metrics::RejectedReason::kShuttingDown);
-    writer.send(error_response(error(Code::kUnavailable, "the server is shutting down")));
+    log.refuse(writer, error(Code::kUnavailable, "the server is shutting down"));
     return true;
   }
   if (context.engine.in_flight() < limit) return false;
   context.metrics.on_rejected(metrics::RejectedReason::kQueueFull);
-  writer.send(error_response(error(
-      Code::kExhausted, "the queue is full: {} requests are in flight, {} may be", limit, limit)));
+  log.refuse(writer,
+             error(Code::kExhausted, "the queue is full: {} requests are in flight, {} may be",
+                   limit, limit));
   return true;
 }
 
@@ -129,8 +130,9 @@ void start_generation(ApiContext& context, Generation generation,
   std::string id = context.random.next_id(kind == AnswerKind::kChat ? "chatcmpl-" : "cmpl-");
   std::vector<EchoedPrompt> echoes = echoes_of(generation, context.tokenizer);
   Result<std::vector<engine::GenerateRequest>> requests = make_requests(generation, id, context);
-  if (!requests) return writer->send(error_response(requests.error()));
-  std::make_shared<GenerationResponse>(context, kind, options, std::move(id), std::move(writer))
+  if (!requests) return generation.log->refuse(*writer, requests.error());
+  std::make_shared<GenerationResponse>(context, kind, options, std::move(id), std::move(writer),
+                                       std::move(generation.log))
       ->start(*std::move(requests), std::move(echoes));
 }
 

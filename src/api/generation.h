@@ -8,6 +8,7 @@
 #include "api/context.h"
 #include "api/generation_options.h"
 #include "api/prompts.h"
+#include "api/request_log.h"
 #include "http/response_writer.h"
 
 namespace pacer::api {
@@ -20,12 +21,13 @@ struct Generation {
   std::vector<Prompt> prompts{};  // at least one, none empty
   GenerationOptions options{};
   TimePoint arrived{};
+  std::unique_ptr<RequestLog> log{};
 };
 
 // True, and the writer has its answer, when a request cannot be taken in now whatever it says.
 // Asked before anything is parsed: an overloaded server must not spend time on work that it
 // refuses.
-bool refuse_if_full(ApiContext& context, http::ResponseWriter& writer);
+bool refuse_if_full(ApiContext& context, http::ResponseWriter& writer, RequestLog& log);
 
 void start_generation(ApiContext& context, Generation generation,
                       std::shared_ptr<http::ResponseWriter> writer);

@@ -26,7 +26,8 @@ class GenerationResponse::ChoiceSink final : public engine::OutputSink {
 
 GenerationResponse::GenerationResponse(ApiContext& context, AnswerKind kind,
                                        const GenerationOptions& options, std::string id,
-                                       std::shared_ptr<http::ResponseWriter> writer)
+                                       std::shared_ptr<http::ResponseWriter> writer,
+                                       std::unique_ptr<RequestLog> log)
     : context_(context),
       kind_(kind),
       options_(options),
@@ -35,14 +36,16 @@ GenerationResponse::GenerationResponse(ApiContext& context, AnswerKind kind,
                      .created_unix_s = context.unix_now_s(),
                      .model = context.model_name,
                      .fingerprint = "pacer-" + context.version}),
-      writer_(std::move(writer)) {}
+      writer_(std::move(writer)),
+      log_(std::move(log)) {}
 
 void GenerationResponse::start(std::vector<engine::GenerateRequest> requests,
                                std::vector<EchoedPrompt> echoes) {
   echoes_ = std::move(echoes);
   if (const Status submitted = submit(std::move(requests)); !submitted) {
-    cancel_all();  // those that were accepted before the one that was not
-    writer_->send(error_response(submitted.error()));
+    cancel_all();                        // those that were accepted before the one that was not
+    const std::lock_guard lock(mutex_);  // others of its choices may be ending
+    log_->refuse(*writer_, submitted.error());
     return;
   }
   const std::weak_ptr<GenerationResponse> weak = weak_from_this();
@@ -101,6 +104,7 @@ Status GenerationResponse::submit(std::vector<engine::GenerateRequest> requests)
 
 void GenerationResponse::on_output(uint32_t index, engine::OutputEvent event) {
   const std::lock_guard lock(mutex_);
+  if (event.finish) log_->add(*event.finish, /*counts_prompt=*/index % options_.n == 0);
   if (state_ == State::kDone) return;
   CHECK(state_ != State::kSubmitting, "{}: an event while the mutex of submit() is held", id_);
   if (event.finish && event.finish->reason == engine::FinishReason::kCancelled) {
@@ -184,6 +188,7 @@ std::string GenerationResponse::streamed_usage() const {
 
 void GenerationResponse::begin_stream() {
   state_ = State::kStreaming;
+  log_->set_status(200);
   writer_->begin_stream(200, {{"Content-Type", "text/event-stream; charset=utf-8"},
                               {"Cache-Control", "no-cache"},
                               {"X-Accel-Buffering", "no"}});  // nginx would hold chunks back
@@ -220,6 +225,7 @@ void GenerationResponse::finish_whole() {
                                     .prompt_ids = choice.prompt_ids,
                                     .finish_reason = choice.finish_reason});
   }
+  log_->set_status(200);
   writer_->send(json_response(200, format_.whole(choices, choices_.front().prompt_ids, usage_)));
   state_ = State::kDone;
 }
@@ -232,6 +238,7 @@ void GenerationResponse::fail(const Error& error) {
     writer_->write(sse_event(error_body(shown)) + std::string(kSseDone));
     writer_->end();
   } else {
+    log_->set_status(shown.status);
     writer_->send(error_response(shown));
   }
   state_ = State::kDone;

@@ -22,6 +22,7 @@
 #include "api/context.h"
 #include "api/generation_options.h"
 #include "api/logprobs_format.h"
+#include "api/request_log.h"
 #include "engine/engine.h"
 #include "http/response_writer.h"
 
@@ -30,7 +31,8 @@ namespace pacer::api {
 class GenerationResponse : public std::enable_shared_from_this<GenerationResponse> {
  public:
   GenerationResponse(ApiContext& context, AnswerKind kind, const GenerationOptions& options,
-                     std::string id, std::shared_ptr<http::ResponseWriter> writer);
+                     std::string id, std::shared_ptr<http::ResponseWriter> writer,
+                     std::unique_ptr<RequestLog> log);
 
   // Submits the requests, choice i being requests[i], and answers through the writer, whatever
   // happens. Choices of the same prompt stand together, options.n of each. echoes: one for each
@@ -80,6 +82,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   std::vector<engine::RequestId> requests_;
   size_t choices_open_ = 0;
   Usage usage_;
+  const std::unique_ptr<RequestLog> log_;  // written when the last sink has let go of this
 };
 
 }  // namespace pacer::api

@@ -258,6 +258,8 @@ void Engine::end(RequestId id, FinishReason reason, OutputEvent event, std::opti
                         .prompt_tokens = live.prompt_tokens,
                         .output_tokens = live.answer.output_tokens(),
                         .error = std::move(error)};
+  if (live.scheduled) event.finish->queue_wait = *live.scheduled - live.arrived;
+  if (live.first_token) event.finish->ttft = *live.first_token - live.arrived;
   outbox_.emplace_back(id, std::move(event));
 }
 

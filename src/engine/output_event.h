@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "base/token.h"
 
@@ -27,6 +28,9 @@ struct Finish {
   uint32_t prompt_tokens = 0;
   uint32_t output_tokens = 0;  // all that were generated, the end-of-generation token included
   std::optional<Error> error;  // with kError
+
+  std::optional<Duration> queue_wait{};  // arrival to first scheduled step, if there was one
+  std::optional<Duration> ttft{};        // arrival to first token, if there was one
 };
 
 // `text` may lag behind `tokens` (half a character, a possible stop string); all events together

@@ -1,8 +1,8 @@
 // POST /v1/chat/completions: the assistant's next message, by the model's own chat template.
+#include <memory>
 #include <utility>
 
 #include "api/endpoints/endpoints.h"
-#include "api/error_format.h"
 #include "api/field_rules.h"
 #include "api/generation.h"
 #include "api/json_body.h"
@@ -35,9 +35,11 @@ Result<Generation> read_request(const http::Request& request, ApiContext& contex
 }  // namespace
 
 void chat_completions(ApiContext& context, const http::Request& request, Writer writer) {
-  if (refuse_if_full(context, *writer)) return;
+  auto log = std::make_unique<RequestLog>(context, request, request.arrived);
+  if (refuse_if_full(context, *writer, *log)) return;
   Result<Generation> generation = read_request(request, context);
-  if (!generation) return writer->send(error_response(generation.error()));
+  if (!generation) return log->refuse(*writer, generation.error());
+  generation->log = std::move(log);
   start_generation(context, *std::move(generation), std::move(writer));
 }
 
