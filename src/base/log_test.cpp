@@ -17,7 +17,9 @@
 namespace pacer {
 namespace {
 
-using namespace std::chrono_literals;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 // stderr is a small pipe while this lives, and nobody reads it but read().
 class StderrPipe {
@@ -44,7 +46,7 @@ class StderrPipe {
   }
 
   // What comes until nothing has come for `quiet`.
-  std::string read(std::chrono::milliseconds quiet = 50ms) const {
+  std::string read(std::chrono::milliseconds quiet = milliseconds(50)) const {
     std::string all;
     pollfd wanted{.fd = reader_, .events = POLLIN, .revents = 0};
     while (poll(&wanted, 1, static_cast<int>(quiet.count())) == 1) {
@@ -113,7 +115,11 @@ TEST_F(Log, JsonLinesAreOneObjectEach) {
   StderrPipe pipe;
   log::init({.format = log::Format::kJson});
   log::warn("a \"quoted\"\nline \xff");
-  log::Event("request").add("id", "r\"1").add("status", 200).add_ms("e2e_ms", 1500us).write();
+  log::Event("request")
+      .add("id", "r\"1")
+      .add("status", 200)
+      .add_ms("e2e_ms", microseconds(1500))
+      .write();
   const std::string text = pipe.read();
   pipe.restore();
   const size_t end = text.find('\n');
@@ -131,7 +137,11 @@ TEST_F(Log, JsonLinesAreOneObjectEach) {
 TEST_F(Log, AnEventInTextIsNamesAndValues) {
   StderrPipe pipe;
   log::init({});
-  log::Event("request").add("id", "r 1").add("status", 200).add_ms("e2e_ms", 1500us).write();
+  log::Event("request")
+      .add("id", "r 1")
+      .add("status", 200)
+      .add_ms("e2e_ms", microseconds(1500))
+      .write();
   const std::string text = pipe.read();
   pipe.restore();
   EXPECT_TRUE(text.ends_with("request id=\"r 1\" status=200 e2e_ms=1.5\n")) << text;
@@ -156,13 +166,13 @@ TEST_F(Log, AReaderWhoStopsReadingStopsNobodyAndLearnsWhatWasDropped) {
   const uint64_t before = log::dropped_lines();
   const std::string padding(200, '.');
   log::info("line 0 {}", padding);
-  ASSERT_TRUE(log::flush(10s));
+  ASSERT_TRUE(log::flush(seconds(10)));
   for (int i = 1; i < 1000; ++i) log::info("line {} {}", i, padding);
-  EXPECT_FALSE(log::flush(50ms));
+  EXPECT_FALSE(log::flush(milliseconds(50)));
   EXPECT_GE(log::dropped_lines() - before, 1000u - 64u - 40u);
 
-  const std::string text = pipe.read(300ms);
-  EXPECT_TRUE(log::flush(10s));
+  const std::string text = pipe.read(milliseconds(300));
+  EXPECT_TRUE(log::flush(seconds(10)));
   pipe.restore();
   EXPECT_NE(text.find("line 0 "), std::string::npos);
   EXPECT_NE(text.find("line 999 "), std::string::npos) << "the newest stay";
@@ -174,8 +184,8 @@ TEST_F(Log, FlushWaitsForEveryLine) {
   log::init({.asynchronous = true});
   StderrPipe pipe;
   for (int i = 0; i < 10; ++i) log::info("line {}", i);
-  ASSERT_TRUE(log::flush(10s));
-  const std::string text = pipe.read(0ms);  // without waiting: it is all there
+  ASSERT_TRUE(log::flush(seconds(10)));
+  const std::string text = pipe.read(milliseconds(0));  // without waiting: it is all there
   pipe.restore();
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 10) << text;
 }

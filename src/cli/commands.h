@@ -13,5 +13,6 @@ void add_pull(CLI::App& app, int* exit_code);
 void add_eval(CLI::App& app, int* exit_code);
 void add_tokenize(CLI::App& app, int* exit_code);
 void add_template(CLI::App& app, int* exit_code);
+void add_options(CLI::App& app, int* exit_code);
 
 }  // namespace pacer::cli

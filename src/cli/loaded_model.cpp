@@ -7,8 +7,11 @@
 #include "base/human.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "cli/memory_plan.h"
+#include "cli/model_source.h"
 #include "gguf/file.h"
 #include "kv/block_manager.h"
+#include "model/registry.h"
 #include "sys/cpu_features.h"
 #include "sys/memory.h"
 #include "text/utf8.h"
@@ -17,20 +20,7 @@ namespace pacer::cli {
 
 namespace {
 
-constexpr uint64_t kDefaultKvBytes = 2ull << 30;
 constexpr uint32_t kThreadsMax = 1024;  // what the pool takes
-
-// The KV budget: what was asked, if the machine has it; else the default, within half of what is
-// free.
-Result<uint64_t> kv_budget(std::optional<uint64_t> asked) {
-  const sys::MemoryLimits memory = sys::memory_limits();
-  if (!asked) return std::min(kDefaultKvBytes, memory.available_bytes / 2);
-  if (*asked > memory.available_bytes) {
-    return error(Code::kExhausted, "a KV cache of {} does not fit: {} of memory are available ({})",
-                 human_bytes(*asked), human_bytes(memory.available_bytes), memory.limited_by);
-  }
-  return *asked;
-}
 
 // Positions that a request may use: asked (the model and the KV cache must hold them), or as many
 // as there are.
@@ -49,19 +39,28 @@ Result<uint32_t> context_length(std::optional<uint32_t> asked, uint32_t trained,
   return *asked;
 }
 
-Status load_weights(const ModelOptions& options, const gguf::File& file, LoadedModel& loaded) {
-  const model::BatchLimits limits{
-      .tokens = options.step_tokens_max,
-      .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
-  ASSIGN_OR_RETURN(loaded.model, model::Model::load(file, *loaded.kernels, *loaded.pool, limits));
-  return Ok{};
+model::BatchLimits batch_limits(const ModelOptions& options) {
+  return {.tokens = options.step_tokens_max,
+          .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
 }
 
-Status start_engine(const ModelOptions& options, const gguf::File& file,
+// Before anything large is allocated: whether all of it fits.
+Result<uint64_t> plan_memory(const ModelOptions& options, const gguf::File& file,
+                             const kernels::KernelTable& kernels) {
+  ASSIGN_OR_RETURN(const model::Architecture* architecture, model::find_architecture(file));
+  ASSIGN_OR_RETURN(const model::ModelConfig config, architecture->read_config(file, 0));
+  const model::BatchLimits limits = batch_limits(options);
+  return plan_kv_bytes({.weights_bytes = packed_weights_bytes(file, kernels),
+                        .scratch_bytes = scratch_bytes(config, limits.tokens, limits.logit_rows),
+                        .bodies_bytes = options.bodies_bytes},
+                       memory_limit(sys::memory_limits(), options.max_memory_bytes),
+                       options.kv_cache_bytes);
+}
+
+Status start_engine(const ModelOptions& options, const gguf::File& file, uint64_t kv_bytes,
                     std::unique_ptr<sched::Policy> policy, LoadedModel& loaded) {
-  ASSIGN_OR_RETURN(const uint64_t budget, kv_budget(options.kv_cache_bytes));
   ASSIGN_OR_RETURN(const uint32_t blocks,
-                   runner::kv_blocks_for_budget(loaded.model->kv_shape(), budget));
+                   runner::kv_blocks_for_budget(loaded.model->kv_shape(), kv_bytes));
   ASSIGN_OR_RETURN(const uint32_t context,
                    context_length(options.max_model_len, loaded.model->config().context_length,
                                   blocks * kv::kBlockTokens));
@@ -96,17 +95,19 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   const TimePoint start = loaded->clock.now();
   // What the flags alone can get wrong, before a large file is read.
   ASSIGN_OR_RETURN(auto policy, sched::make_policy(options.policy));
-  loaded->name = options.served_name.empty() ? std::filesystem::path(options.path).stem().string()
+  ASSIGN_OR_RETURN(const std::string path, resolve_model(options.source));
+  loaded->name = options.served_name.empty() ? std::filesystem::path(path).stem().string()
                                              : options.served_name;
   if (!text::is_valid_utf8(loaded->name)) {
     return error(Code::kInvalidArgument, "the served model name is not valid UTF-8");
   }
   sys::cpu_features();  // before any worker exists: the AMX permission is per process
   ASSIGN_OR_RETURN(loaded->kernels, kernels::choose_kernels());
-  ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(options.path));
+  ASSIGN_OR_RETURN(const gguf::File file, gguf::File::open(path));
   ASSIGN_OR_RETURN(loaded->tokenizer, text::Tokenizer::from_gguf(file));
   ASSIGN_OR_RETURN(loaded->chat_template,
                    load_chat_template(options.chat_template_path, file, *loaded->tokenizer));
+  ASSIGN_OR_RETURN(const uint64_t kv_bytes, plan_memory(options, file, *loaded->kernels));
 
   const uint32_t threads =
       std::min(options.threads.value_or(sys::cpu_limits().threads), kThreadsMax);
@@ -115,16 +116,16 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
   using Backoff = sys::ThreadPool::SoloBackoff;
   loaded->pool =
       std::make_unique<sys::ThreadPool>(threads, threads <= 2 ? Backoff::kOn : Backoff::kOff);
-  TRY(load_weights(options, file, *loaded));
+  ASSIGN_OR_RETURN(loaded->model, model::Model::load(file, *loaded->kernels, *loaded->pool,
+                                                     batch_limits(options)));
   if (loaded->tokenizer->vocabulary_size() > loaded->model->config().vocabulary) {
-    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}",
-                 options.path, loaded->tokenizer->vocabulary_size(),
-                 loaded->model->config().vocabulary);
+    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}", path,
+                 loaded->tokenizer->vocabulary_size(), loaded->model->config().vocabulary);
   }
   log::info("{}: {} of weights, {} kernels on {} threads, loaded in {:.2f} s", loaded->name,
             human_bytes(loaded->model->weight_bytes()), loaded->kernels->name,
             loaded->pool->thread_count(), seconds(loaded->clock.now() - start));
-  TRY(start_engine(options, file, std::move(policy), *loaded));
+  TRY(start_engine(options, file, kv_bytes, std::move(policy), *loaded));
   return loaded;
 }
 

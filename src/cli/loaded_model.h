@@ -20,7 +20,7 @@
 namespace pacer::cli {
 
 struct ModelOptions {
-  std::string path;
+  std::string source;       // a path, or where to fetch it from (model_source.h)
   std::string served_name;  // empty: the file's name without .gguf
   std::optional<uint32_t>
       max_model_len;  // nothing: what the model was trained for, as far as the KV cache holds it
@@ -28,7 +28,9 @@ struct ModelOptions {
   uint32_t max_queue = 256;
   uint32_t step_tokens_max = 256;
   std::optional<uint64_t>
-      kv_cache_bytes;               // nothing: 2 GiB, or half of the free memory if that is less
+      kv_cache_bytes;  // nothing: 2 GiB, or half of what is left of the memory if that is less
+  std::optional<uint64_t> max_memory_bytes;  // nothing: what machine and cgroups have free
+  uint64_t bodies_bytes = 0;                 // that HTTP may take beside
   std::optional<uint32_t> threads;  // nothing: the cores and CPU quota that this process has
   std::string policy = "fcfs";
   std::string chat_template_path;  // empty: the model's own
@@ -53,7 +55,8 @@ Result<std::unique_ptr<text::ChatTemplate>> load_chat_template(const std::string
                                                                const gguf::File& file,
                                                                const text::Tokenizer& tokenizer);
 
-// Loads and logs what it chose. Every refusal is one sentence.
+// Fetches the model if it is not there, loads it, and logs what it chose. Every refusal is one
+// sentence.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options);
 
 }  // namespace pacer::cli

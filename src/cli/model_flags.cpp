@@ -13,7 +13,7 @@ void add_chat_template_flag(CLI::App& command, std::string* path) {
 }
 
 void ModelFlags::add_to(CLI::App& command) {
-  command.add_option("-m,--model", options.path, kModelHelp)->required()->type_name("MODEL");
+  command.add_option("-m,--model", options.source, kModelHelp)->type_name("MODEL");
   command
       .add_option(
           "--max-model-len", options.max_model_len,
@@ -21,8 +21,13 @@ void ModelFlags::add_to(CLI::App& command) {
       ->check(CLI::Range(2u, 1u << 24));
   command
       .add_option("--kv-cache-memory", kv_cache_memory,
-                  "hard budget of the KV cache, such as 2GiB (default: 2GiB, at most half of the "
-                  "free memory)")
+                  "hard budget of the KV cache, such as 2GiB (default: 2GiB, at most half of what "
+                  "the rest leaves of the memory)")
+      ->type_name("SIZE");
+  command
+      .add_option("--max-memory", max_memory,
+                  "what everything together may take, checked before it is allocated (default: "
+                  "what the machine and its cgroups have free)")
       ->type_name("SIZE");
   command
       .add_option("--threads", options.threads,
@@ -36,7 +41,12 @@ Result<ModelOptions> ModelFlags::into_options() const {
   if (!kv_cache_memory.empty()) {
     ASSIGN_OR_RETURN(result.kv_cache_bytes, parse_byte_size(kv_cache_memory));
   }
-  ASSIGN_OR_RETURN(result.path, resolve_model(options.path));
+  if (!max_memory.empty()) {
+    ASSIGN_OR_RETURN(result.max_memory_bytes, parse_byte_size(max_memory));
+  }
+  if (options.source.empty()) {
+    return error(Code::kInvalidArgument, "no model is given: -m MODEL says which");
+  }
   return result;
 }
 

@@ -15,6 +15,7 @@ void add_chat_template_flag(CLI::App& command, std::string* path);
 struct ModelFlags {
   ModelOptions options;
   std::string kv_cache_memory;
+  std::string max_memory;
 
   void add_to(CLI::App& command);
   Result<ModelOptions> into_options() const;

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "cli/commands.h"
+#include "cli/config_flags.h"
 #include "cli/model_flags.h"
 #include "sys/thread_pool.h"
 
@@ -18,6 +19,7 @@ namespace {
 
 struct RunFlags {
   ModelFlags model;
+  ConfigFlags config;
   std::string prompt;
   uint32_t max_tokens = 128;
   bool chat = false;
@@ -94,6 +96,15 @@ Status run(const RunFlags& flags) {
   return Ok{};
 }
 
+Status configure_and_run(const RunFlags& flags, CLI::App& command) {
+  ASSIGN_OR_RETURN(const OptionLayers layers, flags.config.apply(command));
+  if (flags.config.print) return Ok{};
+  log::init(
+      {.level = layers.value("log-level"),
+       .format = layers.value("log-format") == "json" ? log::Format::kJson : log::Format::kText});
+  return run(flags);
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, int* exit_code) {
@@ -104,6 +115,7 @@ void add_run(CLI::App& app, int* exit_code) {
       ->add_option("-p,--prompt", flags->prompt,
                    "the text to go on from, or the message with --chat")
       ->required()
+      ->configurable(false)
       ->type_name("TEXT");
   command->add_option("-n,--max-tokens", flags->max_tokens, "tokens of the answer at most")
       ->check(CLI::Range(1u, 1u << 24))
@@ -124,8 +136,9 @@ void add_run(CLI::App& app, int* exit_code) {
       ->check(CLI::Range(0.0f, 1.0f));
   command->add_option("--seed", flags->sampling.seed, "the same seed draws the same tokens")
       ->capture_default_str();
-  command->callback([flags, exit_code] {
-    if (const Status status = run(*flags); !status) {
+  flags->config.add_to(*command);
+  command->callback([flags, command, exit_code] {
+    if (const Status status = configure_and_run(*flags, *command); !status) {
       log::error("{}", status.error().message);
       *exit_code = EXIT_FAILURE;
     }

@@ -3,11 +3,16 @@
 // Threads: the I/O threads of http::Server (HTTP, JSON, templates, tokenising), one engine thread
 // (EngineThread), and the workers of its pool. This thread only starts them, waits for a signal,
 // and drains.
+//
+// The order of a start is what an orchestrator wants: the addresses are taken first (one that is in
+// use is said at once), then the model is loaded while /health says alive and /ready says loading,
+// then the router is exchanged for the one that serves.
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "api/context.h"
@@ -18,18 +23,16 @@
 #include "base/version.h"
 #include "cli/commands.h"
 #include "cli/engine_thread.h"
-#include "cli/model_flags.h"
+#include "cli/loading.h"
+#include "cli/program.h"
+#include "cli/pull_progress.h"
+#include "cli/serve_flags.h"
 #include "http/server.h"
+#include "sys/cpu_features.h"
 
 namespace pacer::cli {
 
 namespace {
-
-struct ServeFlags {
-  ModelFlags model;
-  http::ServerOptions server;
-  uint32_t shutdown_timeout_s = 30;
-};
 
 // SIGTERM and SIGINT, counted: the first drains, the second ends now.
 std::atomic<int> g_signals{0};
@@ -40,10 +43,31 @@ void count_signal(int) {
   g_signals.fetch_add(1);
 }
 
+void catch_signals() {
+  std::signal(SIGTERM, count_signal);
+  std::signal(SIGINT, count_signal);
+  std::signal(SIGPIPE, SIG_IGN);  // a log whose reader left must not take the server with it
+}
+
 // Polling keeps the handler to one atomic; nobody notices 20 ms at shutdown.
 template <class Done>
 void wait_until(Done&& done) {
   while (!done()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+// Everything that runs, in the order in which it may be taken down: servers first.
+struct Serving {
+  std::unique_ptr<LoadedModel> loaded;
+  std::unique_ptr<api::ApiContext> api;
+  std::unique_ptr<EngineThread> thread;
+  std::unique_ptr<http::Server> admin;
+  std::unique_ptr<http::Server> server;
+
+  void set_routers(const ServeOptions& options);
+};
+
+api::Door public_door(const ServeOptions& options) {
+  return options.admin ? api::Door::kPublicWithoutMetrics : api::Door::kPublic;
 }
 
 void log_limits(const ModelOptions& options, const LoadedModel& loaded) {
@@ -55,90 +79,168 @@ void log_limits(const ModelOptions& options, const LoadedModel& loaded) {
 }
 
 // As a person on this machine would write it.
-std::string base_url(const std::string& host, uint16_t port) {
-  if (host == "0.0.0.0" || host == "::") return fmt::format("http://127.0.0.1:{}", port);
-  const bool ipv6 = host.find(':') != std::string::npos;
-  return fmt::format("http://{}{}{}:{}", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
+std::string base_url(const http::ServerOptions& options, const http::Server& server) {
+  if (!options.tcp) return "http://localhost";  // behind curl --unix-socket
+  const bool any = options.host == "0.0.0.0" || options.host == "::";
+  const std::string host = any ? "127.0.0.1" : options.host;
+  const bool ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
+  return fmt::format("http{}://{}{}{}:{}", options.tls_key_file.empty() ? "" : "s", ipv6 ? "[" : "",
+                     host, ipv6 ? "]" : "", server.port());
 }
 
-void print_welcome(const std::string& url, const LoadedModel& loaded) {
-  log::info("serving {} on {}", loaded.name, url);
+// "http://127.0.0.1:8000 and unix socket /run/pacer.sock"
+std::string addresses(const http::ServerOptions& options, const http::Server& server) {
+  const std::string socket = "unix socket " + options.unix_socket;
+  if (!options.tcp) return socket;
+  return base_url(options, server) + (options.unix_socket.empty() ? "" : " and " + socket);
+}
+
+void print_welcome(const ServeOptions& options, const Serving& serving) {
+  const std::string where = addresses(options.server, *serving.server);
+  log::info("serving {} on {}", serving.loaded->name, where);
   fmt::print(
       "\nPacer serves {} at {}\n\nTry it:\n\n"
-      "  curl -N {}/v1/chat/completions -H 'Content-Type: application/json' \\\n"
+      "  curl -N {}{}/v1/chat/completions -H 'Content-Type: application/json' \\\n{}"
       "    -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Hello, who are "
       "you?\"}}],\"stream\":true}}'\n\n"
       "Ctrl-C stops it.\n",
-      loaded.name, url, url);
+      serving.loaded->name, where,
+      options.server.tcp ? "" : "--unix-socket " + options.server.unix_socket + " ",
+      base_url(options.server, *serving.server),
+      options.keys.empty() ? "" : "    -H \"Authorization: Bearer $API_KEY\" \\\n");
   std::fflush(stdout);
 }
 
 // The address being in use is the one failure here that a flag mends.
-Result<std::unique_ptr<http::Server>> start_server(const http::ServerOptions& options,
-                                                   api::ApiContext& api) {
-  auto server = http::Server::start(options, api::make_router(api), api::format_http_error);
-  if (server || server.error().code != Code::kIo) return server;
-  return error(Code::kIo, "{}; --port takes another", server.error().message);
+Result<std::unique_ptr<http::Server>> listen(const http::ServerOptions& options,
+                                             http::Router router, const char* flag) {
+  auto server = http::Server::start(options, std::move(router), api::format_http_error);
+  const bool mendable = !server && server.error().code == Code::kIo &&
+                        server.error().message.find(" port ") != std::string::npos;
+  if (!mendable) return server;
+  return error(Code::kIo, "{}; {} takes another", server.error().message, flag);
+}
+
+Status start_listening(const ServeOptions& options, Serving& serving) {
+  ASSIGN_OR_RETURN(serving.server,
+                   listen(options.server,
+                          api::make_loading_router(options.keys, public_door(options)), "--port"));
+  if (options.admin) {
+    ASSIGN_OR_RETURN(
+        serving.admin,
+        listen(*options.admin, api::make_loading_router({}, api::Door::kAdmin), "--admin-port"));
+    log::info("health and metrics on {}", addresses(*options.admin, *serving.admin));
+  }
+  log::info("listening on {}; the model is loaded first",
+            addresses(options.server, *serving.server));
+  if (options.keys.empty() && options.server.tcp && options.server.host != "127.0.0.1" &&
+      options.server.host != "localhost" && options.server.host != "::1") {
+    log::warn("whoever reaches {} may use this server; --api-key-file asks for keys",
+              addresses(options.server, *serving.server));
+  }
+  return Ok{};
+}
+
+void Serving::set_routers(const ServeOptions& options) {
+  server->set_router(api::make_router(*api, public_door(options)));
+  if (admin) admin->set_router(api::make_router(*api, api::Door::kAdmin));
+}
+
+std::unique_ptr<api::ApiContext> make_context(LoadedModel& loaded, const ServeOptions& options) {
+  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
+  return std::unique_ptr<api::ApiContext>(new api::ApiContext{
+      .engine = *loaded.engine,
+      .tokenizer = *loaded.tokenizer,
+      .chat_template = *loaded.chat_template,
+      .metrics = *loaded.metrics,
+      .clock = loaded.clock,
+      .model_name = loaded.name,
+      .version = kVersion,
+      .keys = options.keys,
+      .started_unix_s = std::chrono::duration_cast<std::chrono::seconds>(unix_time).count(),
+      .started = loaded.clock.now(),
+      .token_bytes_max = api::longest_token_bytes(*loaded.tokenizer)});
+}
+
+// False: a signal came first. Then nothing is left to do but to end the process, since loading
+// cannot be interrupted and nobody waits for it.
+Result<bool> load(const ServeOptions& options, Serving& serving) {
+  Loading loading(options.model);
+  wait_until([&] { return loading.done() || g_signals.load() > 0; });
+  if (!loading.done()) {
+    log::info("stopped while the model was loaded");
+    serving.server->stop();
+    if (serving.admin) serving.admin->stop();
+    end_process(EXIT_SUCCESS);
+  }
+  auto loaded = loading.take();
+  // A download takes signals for itself.
+  if (!loaded && PullProgress::interrupted()) return false;
+  if (!loaded) return loaded.error();
+  serving.loaded = *std::move(loaded);
+  return true;
 }
 
 // Requests in flight go on for up to the timeout; then, or on a second signal, they end with an
-// error event.
-void drain(api::ApiContext& api, LoadedModel& loaded, http::Server& server, EngineThread& thread,
-           uint32_t timeout_s) {
-  api.draining.store(true);
-  loaded.engine->stop_admitting();
+// error event. Health and metrics are answered until the end.
+void drain(Serving& serving, std::chrono::seconds timeout) {
+  engine::Engine& engine = *serving.loaded->engine;
+  const Clock& clock = serving.loaded->clock;
+  http::Server& server = *serving.server;
+  serving.api->draining.store(true);
+  engine.stop_admitting();
   log::info("draining: {} requests in flight, up to {} s; a second signal ends them now",
-            loaded.engine->in_flight(), timeout_s);
-  const TimePoint end = loaded.clock.now() + std::chrono::seconds(timeout_s);
-  wait_until([&] {
-    return loaded.engine->in_flight() == 0 || loaded.clock.now() >= end || g_signals.load() > 1;
-  });
+            engine.in_flight(), timeout.count());
+  const TimePoint end = clock.now() + timeout;
+  wait_until([&] { return engine.in_flight() == 0 || clock.now() >= end || g_signals.load() > 1; });
   server.stop_accepting();
-  thread.stop();
-  if (loaded.engine->in_flight() > 0) {
-    log::warn("ending {} requests that did not finish", loaded.engine->in_flight());
+  serving.thread->stop();
+  if (engine.in_flight() > 0) {
+    log::warn("ending {} requests that did not finish", engine.in_flight());
   }
   // Also when nothing seems in flight: a submit() may have been between its count and its push.
-  loaded.engine->fail_all(
-      error(Code::kUnavailable, "the server shut down before the answer was complete"));
+  engine.fail_all(error(Code::kUnavailable, "the server shut down before the answer was complete"));
   // Last bytes on their way to clients.
-  const TimePoint flushed = loaded.clock.now() + std::chrono::seconds(2);
-  wait_until([&] { return server.open_request_count() == 0 || loaded.clock.now() >= flushed; });
+  const TimePoint flushed = clock.now() + std::chrono::seconds(2);
+  wait_until([&] {
+    return server.open_request_count() == 0 || clock.now() >= flushed || g_signals.load() > 1;
+  });
   server.stop();
+  if (serving.admin) serving.admin->stop();
   // With the I/O threads gone nothing can be submitted any more.
-  loaded.engine->fail_all(error(Code::kUnavailable, "the server shut down"));
+  engine.fail_all(error(Code::kUnavailable, "the server shut down"));
+  serving.api->io.attach(nullptr);
 }
 
-Status serve(const ServeFlags& flags) {
-  ASSIGN_OR_RETURN(const ModelOptions options, flags.model.into_options());
-  std::signal(SIGTERM, count_signal);
-  std::signal(SIGINT, count_signal);
-  std::signal(SIGPIPE, SIG_IGN);  // a log whose reader left must not take the server with it
-  ASSIGN_OR_RETURN(const auto loaded, load_model(options));
-
-  const auto unix_time = std::chrono::system_clock::now().time_since_epoch();
-  api::ApiContext api{
-      .engine = *loaded->engine,
-      .tokenizer = *loaded->tokenizer,
-      .chat_template = *loaded->chat_template,
-      .metrics = *loaded->metrics,
-      .clock = loaded->clock,
-      .model_name = loaded->name,
-      .version = kVersion,
-      .started_unix_s = std::chrono::duration_cast<std::chrono::seconds>(unix_time).count(),
-      .started = loaded->clock.now(),
-      .token_bytes_max = api::longest_token_bytes(*loaded->tokenizer)};
-  EngineThread thread(*loaded->engine);
-  ASSIGN_OR_RETURN(const auto server, start_server(flags.server, api));
-  api.io.attach(server.get());
-  log_limits(options, *loaded);
-  print_welcome(base_url(flags.server.host, server->port()), *loaded);
+Status serve(const ServeOptions& options) {
+  catch_signals();
+  sys::cpu_features();  // before any other thread exists: the AMX permission is per process
+  Serving serving;
+  TRY(start_listening(options, serving));
+  ASSIGN_OR_RETURN(const bool loaded, load(options, serving));
+  if (!loaded) return Ok{};
+  serving.api = make_context(*serving.loaded, options);
+  serving.thread = std::make_unique<EngineThread>(*serving.loaded->engine);
+  serving.api->io.attach(serving.server.get());
+  serving.set_routers(options);
+  log_limits(options.model, *serving.loaded);
+  print_welcome(options, serving);
 
   wait_until([] { return g_signals.load() > 0; });
-  drain(api, *loaded, *server, thread, flags.shutdown_timeout_s);
-  api.io.attach(nullptr);
+  drain(serving, options.shutdown_timeout);
   log::info("stopped");
   return Ok{};
+}
+
+Status configure_and_serve(const ServeFlags& flags, CLI::App& command) {
+  ASSIGN_OR_RETURN(const OptionLayers layers, flags.config.apply(command));
+  if (flags.config.print) return Ok{};
+  const bool json = layers.value("log-format") == "json";
+  log::init({.level = layers.value("log-level"),
+             .format = json ? log::Format::kJson : log::Format::kText,
+             .asynchronous = true});
+  ASSIGN_OR_RETURN(const ServeOptions options, flags.into_options(layers));
+  return serve(options);
 }
 
 }  // namespace
@@ -147,36 +249,9 @@ void add_serve(CLI::App& app, int* exit_code) {
   auto flags = std::make_shared<ServeFlags>();
   CLI::App* command =
       app.add_subcommand("serve", "serve a model over an OpenAI-compatible HTTP API");
-  flags->model.add_to(*command);
-  ModelOptions& options = flags->model.options;
-  command->add_option("--host", flags->server.host, "address or name to listen on")
-      ->capture_default_str();
-  command->add_option("--port", flags->server.port, "port to listen on; 0: any free one")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  command->add_option("--served-model-name", options.served_name,
-                      "what clients call the model (default: the file's name without .gguf)");
-  command->add_option("--policy", options.policy, "who runs next: fcfs")->capture_default_str();
-  command->add_option("--max-num-seqs", options.max_num_seqs, "requests that run at once")
-      ->check(CLI::Range(1u, 4096u))
-      ->capture_default_str();
-  command
-      ->add_option("--max-queue", options.max_queue,
-                   "requests that may wait beyond those; more are answered 429")
-      ->check(CLI::Range(0u, 1u << 20))
-      ->capture_default_str();
-  command
-      ->add_option(
-          "--max-num-batched-tokens", options.step_tokens_max,
-          "tokens that one step may run: larger is more throughput, smaller is smoother streams")
-      ->check(CLI::Range(1u, 1u << 16))
-      ->capture_default_str();
-  command
-      ->add_option("--shutdown-timeout", flags->shutdown_timeout_s,
-                   "seconds that requests in flight get after SIGTERM")
-      ->capture_default_str();
-  command->callback([flags, exit_code] {
-    if (const Status status = serve(*flags); !status) {
+  flags->add_to(*command);
+  command->callback([flags, command, exit_code] {
+    if (const Status status = configure_and_serve(*flags, *command); !status) {
       log::error("{}", status.error().message);
       *exit_code = EXIT_FAILURE;
     }
