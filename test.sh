@@ -3,6 +3,7 @@
 #   ./test.sh          everything: tools/check, Rust tests, all C++ tests on every kernel tier here, end to end
 #   ./test.sh --asan   engine, sched, kv, http, api, gguf, text ... under AddressSanitizer and UBSan
 #   ./test.sh --tsan   those of them that have threads under ThreadSanitizer
+#   ./test.sh --clients   large clients, not in CI: guidellm and aiperf (7 GB) against `pacer serve`, their figures and ours
 # PACER_SHARED (default ../shared) has traces and cases; tests that need it and do not find it say that they skip.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
@@ -61,6 +62,17 @@ run_sanitized() {  # preset, folders
 case "${1:-}" in
     --asan) run_sanitized asan "${sanitized[@]}" ;;
     --tsan) run_sanitized tsan "${threaded[@]}" ;;
+    --clients)
+        step "tools and libraries"
+        bash tools/install_deps.sh --test
+        step "build"
+        bash tools/configure.sh release
+        cmake --build --preset release --target pacer
+        step "models"
+        fetch_models build/release/pacer
+        step "guidellm and aiperf (they are installed first: minutes)"
+        python3 tests/clients/bench_clients_test.py --pacer build/release/pacer
+        ;;
     "")
         step "tools and libraries"
         bash tools/install_deps.sh --test
@@ -78,6 +90,6 @@ case "${1:-}" in
         step "tests"
         ctest --test-dir build/dev -j 2 --output-on-failure --no-tests=error
         ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "${BASH_SOURCE[0]##*/}" ;;
     *) echo "test.sh: unknown argument '$1'; see the top of this file" >&2; exit 2 ;;
 esac
