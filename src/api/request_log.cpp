@@ -16,7 +16,7 @@ void keep_least(std::optional<Duration>& least, const std::optional<Duration>& v
 }  // namespace
 
 RequestLog::RequestLog(const ApiContext& context, const http::RequestHead& head, TimePoint arrived)
-    : context_(context),
+    : clock_(context.clock),
       id_(head.id),
       method_(head.method),
       path_(head.path),
@@ -50,7 +50,7 @@ RequestLog::~RequestLog() {
   event.add("prompt_tokens", prompt_tokens_).add("output_tokens", output_tokens_);
   if (queue_wait_) event.add_ms("queue_ms", *queue_wait_);
   if (ttft_) event.add_ms("ttft_ms", *ttft_);
-  event.add_ms("e2e_ms", context_.clock.now() - arrived_);
+  event.add_ms("e2e_ms", clock_.now() - arrived_);
   if (key_) event.add("key", *key_);
   event.write();
 }

@@ -34,7 +34,7 @@ class RequestLog {
   void add(const engine::Finish& finish, bool counts_prompt);
 
  private:
-  const ApiContext& context_;
+  const Clock& clock_;
   const std::string id_, method_, path_;
   const std::optional<uint32_t> key_;  // its position
   const TimePoint arrived_;

@@ -191,7 +191,6 @@ Status OptionLayers::apply_variables() {
     TRY(set(setting, Origin::kVariable, place,
             is_list(*setting.option) ? split(text) : std::vector{text}));
   }
-  warn_of_unknown_variables();
   return Ok{};
 }
 

@@ -47,6 +47,9 @@ class OptionLayers {
   std::string value(std::string_view key) const;
   bool is_given(std::string_view key) const { return origin(key) != Origin::kDefault; }
 
+  // Once the log is as its own settings say.
+  void warn_of_unknown_variables() const;
+
   // Every setting as a line that the file could have, with where it came from.
   std::string describe() const;
 
@@ -60,7 +63,6 @@ class OptionLayers {
 
   Status apply_file(const std::string& path);
   Status apply_variables();
-  void warn_of_unknown_variables() const;
   Status set(Setting& setting, Origin origin, std::string place, std::vector<std::string> values);
   std::string value_text(const Setting& setting) const;
 

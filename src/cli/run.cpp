@@ -102,6 +102,7 @@ Status configure_and_run(const RunFlags& flags, CLI::App& command) {
   log::init(
       {.level = layers.value("log-level"),
        .format = layers.value("log-format") == "json" ? log::Format::kJson : log::Format::kText});
+  layers.warn_of_unknown_variables();
   return run(flags);
 }
 

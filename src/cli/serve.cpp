@@ -57,8 +57,8 @@ void wait_until(Done&& done) {
 
 // Everything that runs, in the order in which it may be taken down: servers first.
 struct Serving {
-  std::unique_ptr<LoadedModel> loaded;
   std::unique_ptr<api::ApiContext> api;
+  std::unique_ptr<LoadedModel> loaded;  // its engine may still end requests that know the context
   std::unique_ptr<EngineThread> thread;
   std::unique_ptr<http::Server> admin;
   std::unique_ptr<http::Server> server;
@@ -239,6 +239,7 @@ Status configure_and_serve(const ServeFlags& flags, CLI::App& command) {
   log::init({.level = layers.value("log-level"),
              .format = json ? log::Format::kJson : log::Format::kText,
              .asynchronous = true});
+  layers.warn_of_unknown_variables();
   ASSIGN_OR_RETURN(const ServeOptions options, flags.into_options(layers));
   return serve(options);
 }

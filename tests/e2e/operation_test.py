@@ -195,10 +195,11 @@ class Configuration(Folder):
 
     def test_a_file_alone_is_enough(self):
         config = self.file("pacer.toml", 'served-model-name = "named"\nkv-cache-memory = "64MiB"\nlog-format = "json"\n')
-        with Server("--config", config) as server:
+        with Server("--config", config, env={"PACER_SERVE_PROT": "1"}) as server:
             self.assertEqual(json.loads(server.request("GET", "/v1/models")[1])["data"][0]["id"], "named")
             for line in server.log_text().splitlines():
                 json.loads(line)
+            self.assertIn("PACER_SERVE_PROT is no setting", server.log_text())
 
     def test_what_is_wrong_is_one_sentence_with_its_line(self):
         for text, words in (("\nmax-queu = 1", "line 2: there is no setting 'max-queu'"),
