@@ -84,6 +84,24 @@ class Serving(unittest.TestCase):
             time.sleep(0.3)
             self.assertEqual(self.server.metric("vllm:generation_tokens_total"), tokens)
 
+    def test_16_streams_that_leave_at_once_leave_nothing_behind(self):
+        turn = chat("Tell me about the sea, the ships and the harbour.", max_tokens=24)
+        before = self.server.post("/v1/chat/completions", turn)[1]
+        cancelled = self.server.metric("pacer_requests_cancelled_total")
+        connections = [self.server.connect() for _ in range(16)]
+        for connection in connections:
+            connection.request("POST", "/v1/chat/completions",
+                               json.dumps({**turn, "max_tokens": 4000, "ignore_eos": True, "stream": True}),
+                               {"Content-Type": "application/json"})
+        self.server.wait_for(lambda: self.server.metric("vllm:num_requests_running") == 16, "they run")
+        for connection in connections:
+            connection.sock.close()
+        for gauge in ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc"):
+            self.server.wait_for(lambda: self.server.metric(gauge) == 0, gauge)
+        self.assertEqual(self.server.metric("pacer_requests_cancelled_total"), cancelled + 16)
+        after = self.server.post("/v1/chat/completions", turn)[1]
+        self.assertEqual((after["choices"], after["usage"]), (before["choices"], before["usage"]))
+
     def test_tokens_go_to_ids_and_back(self):
         text = "Grüße, 世界! 🙂\n\n\tdef f(x):  return 12345"
         status, answer = self.server.post("/tokenize", {"prompt": text})
@@ -233,6 +251,31 @@ class Stopping(unittest.TestCase):
             self.assertIn("error", json.loads(events[-2]))
             self.assertEqual(server.process.wait(DEADLINE), 0)
             connection.close()
+
+    def test_at_the_end_of_the_grace_what_runs_and_what_waits_ends_with_an_error(self):
+        with Server("--max-num-seqs", "3", "--shutdown-timeout", "3") as server:
+            streams = [self.start_stream(server, 8000) for _ in range(3)]
+            waiting = [server.connect() for _ in range(3)]
+            for i, connection in enumerate(waiting):
+                connection.request("POST", "/v1/completions", json.dumps(
+                    {"prompt": "x", "max_tokens": 8000, "ignore_eos": True, "stream": i == 0}))
+            server.wait_for(lambda: server.metric("vllm:num_requests_waiting") == 3, "three wait")
+            server.process.send_signal(signal.SIGTERM)
+            server.wait_for(lambda: server.request("GET", "/ready")[0] == 503, "not ready")
+            status, text, headers = server.request("POST", "/v1/completions", {"prompt": "x"})
+            self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "service_unavailable"))
+            self.assertIn("Retry-After", headers)
+            for _, response in streams:
+                events = list(read_events(response))
+                self.assertEqual(events[-1], "[DONE]")
+                self.assertEqual(json.loads(events[-2])["error"]["code"], "service_unavailable")
+            for connection in waiting:
+                response = connection.getresponse()
+                self.assertEqual(response.status, 503)
+                self.assertEqual(json.loads(response.read())["error"]["code"], "service_unavailable")
+            self.assertEqual(server.process.wait(DEADLINE), 0)
+            for connection in [connection for connection, _ in streams] + waiting:
+                connection.close()
 
     def test_a_full_queue_is_429_with_retry_after_and_everyone_gets_an_answer(self):
         with Server("--max-num-seqs", "2", "--max-queue", "3") as server:
