@@ -1,7 +1,8 @@
 // The bytes of request bodies that the server holds at one time, over all connections.
 //
 // A share grows with what was really received, not with what a peer announces: announcing costs it
-// nothing. It is given back when the request ends, whichever way it does.
+// nothing. It is given back when the handler has read it, and at the latest when the request ends,
+// whichever way it does.
 #pragma once
 
 #include <atomic>

@@ -185,7 +185,7 @@ void Connection::parse_body() {
     }
     if (ec) return on_parse_error(ec);
   }
-  if (!writing_) clear_deadline();  // (a 100 that does not leave keeps it)
+  end_reading();
   dispatch();
 }
 
@@ -227,6 +227,13 @@ void Connection::watch_peer_by_polling() {
 void Connection::set_deadline(Duration d) {
   deadline_ = now() + d;
   if (!deadline_armed_ || deadline_ < deadline_timer_.expiry()) arm_deadline_timer();
+}
+
+// The request is read, and its answer is not begun. What may still be on its way out is a 100 that
+// the peer does not take: without a deadline nothing would ever end this connection.
+void Connection::end_reading() {
+  if (writing_) return set_deadline(core_->options.write_timeout);
+  clear_deadline();
 }
 
 void Connection::arm_deadline_timer() {

@@ -109,6 +109,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // Time and the end (connection.cpp).
   void set_deadline(Duration d);
+  void end_reading();
   void clear_deadline() { deadline_ = TimePoint::max(); }
   void arm_deadline_timer();
   void on_deadline();

@@ -199,13 +199,15 @@ void Connection::dispatch() {
     log::error("the handler of {} {} threw: {}", request.method, request.path, e.what());
     writer->send((*core_->format_error)(500, "the server failed on this request"));
   }
+  request = {};
+  body_share_.release();  // the answer may take minutes
 }
 
 // A whole answer without a handler. A body that is still to come is not waited for.
 void Connection::answer(Response response) {
   if (!parser_->is_done()) framing_.keep_alive = false;
   parser_.reset();
-  clear_deadline();
+  end_reading();
   begin_exchange()->send(std::move(response));
 }
 
@@ -215,7 +217,8 @@ void Connection::fail(int status, std::string message) {
   if (framing_.fields.size() == 0) identify();
   framing_.keep_alive = false;
   parser_.reset();
-  clear_deadline();
+  body_share_.release();
+  end_reading();
   Response response = (*core_->format_error)(status, std::move(message));
   if (status == 503 && response.headers.find("Retry-After") == nullptr) {
     response.headers.add("Retry-After", "1");

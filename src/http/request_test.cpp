@@ -247,28 +247,38 @@ TEST(BodyBudget, GivesAllOrNothing) {
 TEST(BodyBudget, ABodyThatDoesNotFitBesideOthersIs503UntilTheyEnd) {
   TestServer server(with_budget(1000, 1500));
   TestClient holder(server.port());
-  holder.request("POST", "/park", std::string(1000, 'x'));
-  const auto writer = server.parked.wait();
-  ASSERT_NE(writer, nullptr);
-  EXPECT_EQ(server.server->body_bytes(), 1000u);
+  holder.send("POST /echo HTTP/1.1\r\nHost: t\r\nContent-Length: 1000\r\n\r\n" +
+              std::string(999, 'x'));
+  ASSERT_TRUE(eventually([&] { return server.server->body_bytes() == 999u; }));
 
   TestClient fits(server.port());
   fits.request("POST", "/echo", std::string(500, 'x'));
   EXPECT_EQ(fits.response().status, 200);
-  ASSERT_TRUE(eventually([&] { return server.server->body_bytes() == 1000u; }));
+  ASSERT_TRUE(eventually([&] { return server.server->body_bytes() == 999u; }));
   TestClient refused(server.port());
-  refused.request("POST", "/echo", std::string(501, 'x'));
+  refused.request("POST", "/echo", std::string(502, 'x'));
   const TestResponse response = refused.response();
   EXPECT_EQ(response.status, 503);
   EXPECT_EQ(response.header("Retry-After"), "1");
   EXPECT_TRUE(refused.closed());
 
-  writer->send(Response{200, {}, "done"});
-  EXPECT_EQ(holder.response().body, "done");
+  holder.send("x");
+  EXPECT_EQ(holder.response().status, 200);
   ASSERT_TRUE(eventually([&] { return server.server->body_bytes() == 0; }));
   TestClient again(server.port());
   again.request("POST", "/echo", std::string(1000, 'x'));
   EXPECT_EQ(again.response().status, 200);
+}
+
+TEST(BodyBudget, ABodyThatItsHandlerHasReadIsNotHeldUntilTheAnswer) {
+  TestServer server(with_budget(1000, 1500));
+  TestClient waiting(server.port());
+  waiting.request("POST", "/park", std::string(1000, 'x'));
+  const auto writer = server.parked.wait();
+  ASSERT_NE(writer, nullptr);
+  EXPECT_TRUE(eventually([&] { return server.server->body_bytes() == 0; }));
+  writer->send(Response{200, {}, "done"});
+  EXPECT_EQ(waiting.response().body, "done");
 }
 
 TEST(BodyBudget, CountsWhatCameAndNotWhatWasAnnounced) {

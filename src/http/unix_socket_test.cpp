@@ -4,6 +4,11 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "http/test_server.h"
 #include "http/test_tls.h"
 
@@ -168,6 +173,25 @@ TEST_F(UnixSocket, PathsThatCannotBeAreOneSentence) {
   const auto started = Server::start(nothing, Router{});
   ASSERT_FALSE(started);
   EXPECT_NE(started.error().message.find("nothing to listen on"), std::string::npos);
+}
+
+// How many answers fill the socket is the kernel's affair: one of these numbers leaves no room for
+// the 100, and its client takes nothing any more.
+TEST_F(UnixSocket, AHundredThatIsNeverTakenDoesNotHoldItsConnection) {
+  ServerOptions brief = options();
+  brief.body_timeout = brief.write_timeout = brief.idle_timeout = std::chrono::milliseconds(100);
+  TestServer server(brief);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (size_t answers = 200; answers < 360; ++answers) {
+    std::string requests;
+    for (size_t i = 0; i < answers; ++i) requests += "GET /hello HTTP/1.1\r\nHost: t\r\n\r\n";
+    requests +=
+        "POST /echo HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n";
+    clients.push_back(std::make_unique<TestClient>(path));
+    clients.back()->send(requests);
+  }
+  EXPECT_TRUE(eventually([&] { return server.server->connection_count() == 0; }))
+      << server.server->connection_count();
 }
 
 }  // namespace
