@@ -250,10 +250,11 @@ TEST(GgufParse, RowsAreWholeBlocks) {
 }
 
 TEST(GgufParse, UnsupportedTypesAreNamedWithWhatIsSupported) {
-  EXPECT_EQ(why(GgufWriter().add_entry("blk.0.ffn_up.weight", 16, {256}, 0)),
-            "tensor 'blk.0.ffn_up.weight' is of type IQ2_XXS, which is not supported; supported are "
-            "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, "
-            "IQ4_XS, BF16");
+  EXPECT_EQ(
+      why(GgufWriter().add_entry("blk.0.ffn_up.weight", 16, {256}, 0)),
+      "tensor 'blk.0.ffn_up.weight' is of type IQ2_XXS, which is not supported; supported are "
+      "F32, F16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, "
+      "IQ4_XS, BF16");
   const std::pair<uint32_t, const char*> refused[] = {
       {9, "Q8_1"},   {15, "Q8_K"},  {17, "IQ2_XS"}, {18, "IQ3_XXS"}, {19, "IQ1_S"},
       {21, "IQ3_S"}, {22, "IQ2_S"}, {26, "I32"},    {28, "F64"},     {29, "IQ1_M"},

@@ -17,9 +17,8 @@
 namespace pacer::text {
 namespace {
 
-// Twenty times the largest vocabularies in use. Ids then fit 32 bits with room, and a padded file
-// stays loadable.
-constexpr size_t kTokensMax = 1 << 20;  // four times the largest in use
+// Four times the largest vocabularies in use, so that a padded file stays loadable.
+constexpr size_t kTokensMax = 1 << 20;
 // Some vocabularies have several merges for a token.
 constexpr size_t kMergesMax = 1 << 24;
 // Token texts are kept several times over. Real ones: eight bytes each, three megabytes together.

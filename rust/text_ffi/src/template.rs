@@ -93,7 +93,8 @@ impl std::error::Error for Raised {}
 fn raise_exception(state: &State, message: &Value) -> Result<Value, Error> {
     let mut message = to_text(state, message)?;
     if message.len() > MESSAGE_SIZE_MAX {
-        message.truncate(message.floor_char_boundary(MESSAGE_SIZE_MAX));
+        let end = (0..=MESSAGE_SIZE_MAX).rev().find(|&at| message.is_char_boundary(at));
+        message.truncate(end.unwrap_or(0));
         message.push_str("...");
     }
     Err(Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Raised(message)))
