@@ -44,6 +44,10 @@ model::BatchLimits batch_limits(const ModelOptions& options) {
           .logit_rows = std::min(options.max_num_seqs, options.step_tokens_max)};
 }
 
+uint32_t thread_count(const ModelOptions& options) {
+  return std::min(options.threads.value_or(sys::cpu_limits().threads), kThreadsMax);
+}
+
 // Before anything large is allocated: whether all of it fits.
 Result<uint64_t> plan_memory(const ModelOptions& options, const gguf::File& file,
                              const kernels::KernelTable& kernels) {
@@ -51,7 +55,7 @@ Result<uint64_t> plan_memory(const ModelOptions& options, const gguf::File& file
   ASSIGN_OR_RETURN(const model::ModelConfig config, architecture->read_config(file, 0));
   const model::BatchLimits limits = batch_limits(options);
   return plan_kv_bytes({.weights_bytes = packed_weights_bytes(file, kernels),
-                        .scratch_bytes = scratch_bytes(config, limits.tokens, limits.logit_rows),
+                        .scratch_bytes = scratch_bytes(config, limits, thread_count(options)),
                         .bodies_bytes = options.bodies_bytes},
                        memory_limit(sys::memory_limits(), options.max_memory_bytes),
                        options.kv_cache_bytes);
@@ -109,8 +113,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
                    load_chat_template(options.chat_template_path, file, *loaded->tokenizer));
   ASSIGN_OR_RETURN(const uint64_t kv_bytes, plan_memory(options, file, *loaded->kernels));
 
-  const uint32_t threads =
-      std::min(options.threads.value_or(sys::cpu_limits().threads), kThreadsMax);
+  const uint32_t threads = thread_count(options);
   // Working alone after a stall pays where one of two cores was taken (measured); of many cores,
   // one that is late costs one tile.
   using Backoff = sys::ThreadPool::SoloBackoff;
@@ -118,10 +121,6 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& options) {
       std::make_unique<sys::ThreadPool>(threads, threads <= 2 ? Backoff::kOn : Backoff::kOff);
   ASSIGN_OR_RETURN(loaded->model, model::Model::load(file, *loaded->kernels, *loaded->pool,
                                                      batch_limits(options)));
-  if (loaded->tokenizer->vocabulary_size() > loaded->model->config().vocabulary) {
-    return error(Code::kBadFile, "{}: the tokenizer has {} tokens, the embedding has {}", path,
-                 loaded->tokenizer->vocabulary_size(), loaded->model->config().vocabulary);
-  }
   log::info("{}: {} of weights, {} kernels on {} threads, loaded in {:.2f} s", loaded->name,
             human_bytes(loaded->model->weight_bytes()), loaded->kernels->name,
             loaded->pool->thread_count(), seconds(loaded->clock.now() - start));

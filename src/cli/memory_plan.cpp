@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/human.h"
+#include "runner/model_executor.h"
 
 namespace pacer::cli {
 
@@ -52,8 +53,8 @@ uint64_t packed_weights_bytes(const gguf::File& file, const kernels::KernelTable
   return sum;
 }
 
-uint64_t scratch_bytes(const model::ModelConfig& config, uint32_t step_tokens,
-                       uint32_t logit_rows) {
+uint64_t scratch_bytes(const model::ModelConfig& config, const model::BatchLimits& limits,
+                       uint32_t workers) {
   const uint64_t widest =
       std::max({config.d_model, config.d_ff, config.q_values(), config.d_ff_expert});
   // Of each token: residual stream, queries, keys, values, gate and up; the activations of a
@@ -62,7 +63,8 @@ uint64_t scratch_bytes(const model::ModelConfig& config, uint32_t step_tokens,
                     2ull * std::max(config.d_ff, config.experts_used * config.d_ff_expert) +
                     3 * widest;
   if (config.experts > 0) values += uint64_t{config.experts_used} * (config.d_model + 3 * widest);
-  return sizeof(float) * (step_tokens * values + uint64_t{logit_rows} * config.vocabulary);
+  return limits.tokens * values * sizeof(float) +
+         runner::executor_scratch_bytes(config.vocabulary, limits, workers);
 }
 
 Result<uint64_t> plan_kv_bytes(const MemoryNeeds& needs, const MemoryLimit& limit,

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "gguf/file.h"
 #include "kernels/kernel_table.h"
-#include "model/config.h"
+#include "model/model.h"
 #include "sys/memory.h"
 
 namespace pacer::cli {
@@ -35,7 +35,8 @@ MemoryLimit memory_limit(const sys::MemoryLimits& machine, std::optional<uint64_
 uint64_t packed_weights_bytes(const gguf::File& file, const kernels::KernelTable& kernels);
 
 // An estimate from above of what a step's activations and logits take.
-uint64_t scratch_bytes(const model::ModelConfig& config, uint32_t step_tokens, uint32_t logit_rows);
+uint64_t scratch_bytes(const model::ModelConfig& config, const model::BatchLimits& limits,
+                       uint32_t workers);
 
 // The KV budget: what was asked, or 2 GiB, at most half of what the other parts leave.
 Result<uint64_t> plan_kv_bytes(const MemoryNeeds& needs, const MemoryLimit& limit,

@@ -54,9 +54,14 @@ TEST(MemoryPlan, ScratchGrowsWithTokensAndRows) {
   config.kv_heads = 2;
   config.head_dim = 16;
   config.vocabulary = 1000;
-  const uint64_t base = scratch_bytes(config, 8, 4);
-  EXPECT_EQ(scratch_bytes(config, 8, 5) - base, 4000u);
-  EXPECT_EQ(scratch_bytes(config, 9, 4) - base, scratch_bytes(config, 8, 4) / 8 - 4 * 4000 / 8);
+  const auto of_step = [&](uint32_t tokens, uint32_t rows, uint32_t workers) {
+    return scratch_bytes(config, {.tokens = tokens, .logit_rows = rows}, workers);
+  };
+  EXPECT_EQ(of_step(64, 65, 1) - of_step(64, 64, 1), 4000u);
+  EXPECT_EQ(of_step(64, 1, 1), of_step(64, 32, 1));  // prompts are scored in 32 rows
+  EXPECT_EQ(of_step(64, 1, 2) - of_step(64, 1, 1), 16'000u);
+  // What a worker and a row hold does not grow with the tokens of a step.
+  EXPECT_EQ(of_step(128, 64, 1) - of_step(64, 64, 1), of_step(64, 64, 1) - 64 * 4000u - 16'000u);
 }
 
 }  // namespace

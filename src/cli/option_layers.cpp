@@ -37,6 +37,11 @@ bool is_secret(const CLI::Option& option) {
   return type_of(option) == kSecret;
 }
 
+// What was meant to be there and is not must not leave a door open.
+bool must_not_be_empty(const CLI::Option& option) {
+  return is_secret(option) || type_of(option) == kSecretFile;
+}
+
 Kind kind_of(const CLI::Option& option) {
   if (option.get_items_expected_max() == 0) return Kind::kSwitch;
   const std::string type = type_of(option);
@@ -165,6 +170,12 @@ OptionLayers::OptionLayers(CLI::App& command) : prefix_(variable_prefix(command)
 }
 
 Status OptionLayers::apply(const std::string& config_path) {
+  for (const auto& [key, setting] : settings_) {
+    if (setting.origin != Origin::kFlag || !must_not_be_empty(*setting.option)) continue;
+    for (const std::string& value : setting.option->results()) {
+      if (value.empty()) return error(Code::kInvalidArgument, "--{} is empty", key);
+    }
+  }
   TRY(apply_variables());
   return config_path.empty() ? Status(Ok{}) : apply_file(config_path);
 }
@@ -179,8 +190,8 @@ Status OptionLayers::apply_variables() {
     if (secret) wipe(value);
     const std::string place = "environment variable " + setting.variable;
     if (text.empty()) {
-      // A secret that was meant to be there and is not must not leave a door open.
-      if (secret) return error(Code::kInvalidArgument, "{} is empty", place);
+      if (must_not_be_empty(*setting.option))
+        return error(Code::kInvalidArgument, "{} is empty", place);
       continue;
     }
     if (setting.origin == Origin::kFlag) continue;
@@ -232,6 +243,10 @@ Status OptionLayers::apply_file(const std::string& path) {
     if (!values) {
       return error(Code::kInvalidArgument, "{}: '{}' must be {}", place, key.str(),
                    wanted(*setting.option));
+    }
+    const bool empty = values->empty() || (values->size() == 1 && values->front().empty());
+    if (empty && must_not_be_empty(*setting.option)) {
+      return error(Code::kInvalidArgument, "{}: '{}' is empty", place, key.str());
     }
     if (setting.origin != Origin::kDefault || values->empty()) continue;
     TRY(set(setting, Origin::kFile, place, *std::move(values)));

@@ -22,6 +22,8 @@
 namespace pacer::cli {
 
 inline constexpr char kSecret[] = "SECRET";
+// A file with secrets. Like a secret itself it is refused where it is named and empty.
+inline constexpr char kSecretFile[] = "SECRETFILE";
 
 // What an option is called in the file, "max-queue", and in the environment.
 std::string option_key(const CLI::Option& option);

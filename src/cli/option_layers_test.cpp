@@ -36,6 +36,7 @@ class Layers : public testing::Test {
     command_->add_flag("--fast", fast_, "a switch");
     command_->add_option("--origins", origins_, "a list")->allow_extra_args(false);
     command_->add_option("--key", keys_, "secrets")->type_name(kSecret)->allow_extra_args(false);
+    command_->add_option("--key-file", key_file_, "of secrets")->type_name(kSecretFile);
     command_->add_option("--max-model-len", length_);
     config_.add_to(*command_);
     path_ = testing::TempDir() + "layers.toml";
@@ -60,7 +61,7 @@ class Layers : public testing::Test {
   CLI::App* command_ = nullptr;
   ConfigFlags config_;
   std::string path_;
-  std::string log_level_ = "info", name_ = "none", memory_;
+  std::string log_level_ = "info", name_ = "none", memory_, key_file_;
   uint32_t max_queue_ = 7, length_ = 0;
   double ratio_ = 0;
   bool fast_ = false;
@@ -172,6 +173,15 @@ TEST_F(Layers, AnEmptyVariableIsNoneButNotWhereItIsASecret) {
   EXPECT_EQ(max_queue_, 5u);
   const Variable key("PACER_SERVE_KEY", "");
   EXPECT_EQ(refusal(""), "environment variable PACER_SERVE_KEY is empty");
+}
+
+TEST_F(Layers, AnEmptySecretIsRefusedWhereverItIsNamed) {
+  EXPECT_EQ(refusal("key = []"), "FILE: line 1: 'key' is empty");
+  EXPECT_EQ(refusal("key = \"\""), "FILE: line 1: 'key' is empty");
+  EXPECT_EQ(refusal("key-file = \"\""), "FILE: line 1: 'key-file' is empty");
+  EXPECT_EQ(refusal("key = [\"a\"]\nkey-file = \"f\""), "accepted");
+  const Variable file("PACER_SERVE_KEY_FILE", "");
+  EXPECT_EQ(refusal(""), "environment variable PACER_SERVE_KEY_FILE is empty");
 }
 
 TEST_F(Layers, ASecretIsNeverShownAndItsVariableIsWiped) {

@@ -78,25 +78,30 @@ void log_limits(const ModelOptions& options, const LoadedModel& loaded) {
       options.max_num_seqs, options.max_queue);
 }
 
-// As a person on this machine would write it.
-std::string base_url(const http::ServerOptions& options, const http::Server& server) {
-  if (!options.tcp) return "http://localhost";  // behind curl --unix-socket
-  const bool any = options.host == "0.0.0.0" || options.host == "::";
-  const std::string host = any ? "127.0.0.1" : options.host;
+std::string url(const http::ServerOptions& options, const http::Server& server,
+                const std::string& host) {
   const bool ipv6 = host.find(':') != std::string::npos && !host.starts_with('[');
   return fmt::format("http{}://{}{}{}:{}", options.tls_key_file.empty() ? "" : "s", ipv6 ? "[" : "",
                      host, ipv6 ? "]" : "", server.port());
 }
 
-// "http://127.0.0.1:8000 and unix socket /run/pacer.sock"
+// As a person on this machine would write it.
+std::string base_url(const http::ServerOptions& options, const http::Server& server) {
+  if (!options.tcp) return "http://localhost";  // behind curl --unix-socket
+  const bool any = options.host == "0.0.0.0" || options.host == "::";
+  return url(options, server, any ? "127.0.0.1" : options.host);
+}
+
+// What is really listened on: "http://0.0.0.0:8000 and unix socket /run/pacer.sock"
 std::string addresses(const http::ServerOptions& options, const http::Server& server) {
   const std::string socket = "unix socket " + options.unix_socket;
   if (!options.tcp) return socket;
-  return base_url(options, server) + (options.unix_socket.empty() ? "" : " and " + socket);
+  return url(options, server, options.host) + (options.unix_socket.empty() ? "" : " and " + socket);
 }
 
 void print_welcome(const ServeOptions& options, const Serving& serving) {
   const std::string where = addresses(options.server, *serving.server);
+  const std::string here = base_url(options.server, *serving.server);
   log::info("serving {} on {}", serving.loaded->name, where);
   fmt::print(
       "\nPacer serves {} at {}\n\nTry it:\n\n"
@@ -104,9 +109,8 @@ void print_welcome(const ServeOptions& options, const Serving& serving) {
       "    -d '{{\"messages\":[{{\"role\":\"user\",\"content\":\"Hello, who are "
       "you?\"}}],\"stream\":true}}'\n\n"
       "Ctrl-C stops it.\n",
-      serving.loaded->name, where,
-      options.server.tcp ? "" : "--unix-socket " + options.server.unix_socket + " ",
-      base_url(options.server, *serving.server),
+      serving.loaded->name, options.server.tcp ? here : where,
+      options.server.tcp ? "" : "--unix-socket " + options.server.unix_socket + " ", here,
       options.keys.empty() ? "" : "    -H \"Authorization: Bearer $API_KEY\" \\\n");
   std::fflush(stdout);
 }
@@ -115,10 +119,9 @@ void print_welcome(const ServeOptions& options, const Serving& serving) {
 Result<std::unique_ptr<http::Server>> listen(const http::ServerOptions& options,
                                              http::Router router, const char* flag) {
   auto server = http::Server::start(options, std::move(router), api::format_http_error);
-  const bool mendable = !server && server.error().code == Code::kIo &&
-                        server.error().message.find(" port ") != std::string::npos;
+  const bool mendable = !server && server.error().code == Code::kExhausted;
   if (!mendable) return server;
-  return error(Code::kIo, "{}; {} takes another", server.error().message, flag);
+  return error(Code::kExhausted, "{}; {} takes another", server.error().message, flag);
 }
 
 Status start_listening(const ServeOptions& options, Serving& serving) {
@@ -174,8 +177,11 @@ Result<bool> load(const ServeOptions& options, Serving& serving) {
     end_process(EXIT_SUCCESS);
   }
   auto loaded = loading.take();
-  // A download takes signals for itself.
-  if (!loaded && PullProgress::interrupted()) return false;
+  // A download takes signals for itself, and need not have looked at them before it was done.
+  if (PullProgress::interrupted()) {
+    log::info("stopped while the model was fetched");
+    return false;
+  }
   if (!loaded) return loaded.error();
   serving.loaded = *std::move(loaded);
   return true;

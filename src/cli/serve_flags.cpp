@@ -117,7 +117,7 @@ void ServeFlags::add_to(CLI::App& command) {
   command
       .add_option("--api-key-file", api_key_file,
                   "a file with such keys, one a line; lines that begin with # are skipped")
-      ->type_name("FILE");
+      ->type_name(kSecretFile);
   command
       .add_option("--admin-port", admin_port,
                   "serve /health, /ready, /metrics and /version here too, without keys, and "

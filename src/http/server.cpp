@@ -107,10 +107,10 @@ Status Server::Impl::listen_tcp() {
     if (ec) {
       // A name may have an address of a family that this machine does not speak; one that works is
       // enough.
-      const bool optional = addresses.size() > 1 && ec != asio::error::address_in_use &&
-                            ec != asio::error::access_denied;
-      if (optional) continue;
-      return error(Code::kIo, "cannot listen on {} port {}: {}", options.host, port, ec.message());
+      const bool is_taken = ec == asio::error::address_in_use || ec == asio::error::access_denied;
+      if (addresses.size() > 1 && !is_taken) continue;
+      return error(is_taken ? Code::kExhausted : Code::kIo, "cannot listen on {} port {}: {}",
+                   options.host, port, ec.message());
     }
     port = listener->port();
     listeners.push_back(std::move(listener));

@@ -68,8 +68,9 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Listening when it returns. Address in use, no such address or host: an Error that names host
-  // and port.
+  // Listening when it returns. Else an Error that names host and port: kExhausted where the port is
+  // taken or not for us (another may be free), kIo or kInvalidArgument where the address or another
+  // option is wrong.
   static Result<std::unique_ptr<Server>> start(ServerOptions options, Router router,
                                                ErrorFormatter format_error = plain_error);
   ~Server();  // stop()

@@ -263,7 +263,7 @@ TEST(ServerStart, APortInUseIsAnErrorThatNamesHostAndPort) {
   options.port = first.port();
   const auto second = Server::start(options, Router{});
   ASSERT_FALSE(second);
-  EXPECT_EQ(second.error().code, Code::kIo);
+  EXPECT_EQ(second.error().code, Code::kExhausted);
   EXPECT_NE(second.error().message.find("127.0.0.1"), std::string::npos);
   EXPECT_NE(second.error().message.find(std::to_string(options.port)), std::string::npos);
 }

@@ -13,7 +13,17 @@ namespace {
 // large vocabulary stay at 32 MiB, however long a prompt is.
 constexpr uint32_t kScoreRows = 32;
 
+uint32_t score_rows(const model::BatchLimits& limits) {
+  return std::min(kScoreRows, limits.tokens);
+}
+
 }  // namespace
+
+uint64_t executor_scratch_bytes(uint32_t vocabulary, const model::BatchLimits& limits,
+                                uint32_t workers) {
+  const uint64_t rows = std::max(limits.logit_rows, score_rows(limits));
+  return vocabulary * (rows * sizeof(float) + workers * sampling::Sampler::kBytesPerToken);
+}
 
 Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_bytes) {
   const uint64_t blocks = budget_bytes / shape.block_bytes();
@@ -45,7 +55,7 @@ ModelExecutor::ModelExecutor(model::Model& model, sys::ThreadPool& pool, uint32_
       token_count_(token_count),
       kv_memory_(std::move(kv_memory)),
       kv_(model.kv_shape(), kv_blocks, {kv_memory_.data(), kv_memory_.size()}),
-      score_rows_(std::min(kScoreRows, model.limits().tokens)),
+      score_rows_(score_rows(model.limits())),
       logits_(size_t{std::max(model.limits().logit_rows, score_rows_)} *
               model.config().vocabulary) {
   for (uint32_t i = 0; i < pool.thread_count(); ++i)

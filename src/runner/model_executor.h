@@ -20,6 +20,10 @@ namespace pacer::runner {
 // How many blocks a byte budget holds. kInvalidArgument when not even one sequence of a block fits.
 Result<uint32_t> kv_blocks_for_budget(const kv::KvShape& shape, uint64_t budget_bytes);
 
+// What an executor keeps of the vocabulary: rows of logits, and what each worker samples with.
+uint64_t executor_scratch_bytes(uint32_t vocabulary, const model::BatchLimits& limits,
+                                uint32_t workers);
+
 class ModelExecutor final : public sched::Executor {
  public:
   // model and pool outlive the executor.

@@ -24,6 +24,9 @@ namespace pacer::sampling {
 
 class Sampler {
  public:
+  // Of memory, for each token of the vocabulary.
+  static constexpr size_t kBytesPerToken = 16;
+
   Sampler(const kernels::KernelTable& kernels, uint32_t vocabulary_size);
 
   // logits: [vocabulary_size], before temperature; left as they were. tokens: the prompt, then the
@@ -58,6 +61,7 @@ class Sampler {
     TokenId id;
     float weight;  // exp((logit - best logit) / temperature): 1 for the best
   };
+  static_assert(kBytesPerToken == sizeof(Candidate) + sizeof(float) + sizeof(uint32_t));
 
   TokenId draw(const SamplingParams& params, double uniform);
   TokenId draw_from_all(double uniform) const;
