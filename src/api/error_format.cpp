@@ -30,18 +30,23 @@ int status_of(Code code) {
   return 500;
 }
 
+// A transfer coding that we do not speak (501) is the client's to change.
+bool is_ours(int status) {
+  return status >= 500 && status != 501;
+}
+
 // The types and codes that OpenAI documents for these statuses.
 const char* type_of(int status) {
   if (status == 429) return "rate_limit_error";
   if (status == 503) return "service_unavailable_error";
-  return status >= 500 ? "server_error" : "invalid_request_error";
+  return is_ours(status) ? "server_error" : "invalid_request_error";
 }
 
 const char* code_of(int status) {
   if (status == 401) return "invalid_api_key";
   if (status == 429) return "rate_limit_exceeded";
   if (status == 503) return "service_unavailable";
-  return status >= 500 ? "internal_error" : "";
+  return is_ours(status) ? "internal_error" : "";
 }
 
 const char* code_of(Code code, int status) {

@@ -157,6 +157,10 @@ class BodyReader final : public nlohmann::json_sax<Json> {
 Result<Json> parse_json_object(std::string_view body) {
   if (body.empty())
     return error(Code::kInvalidArgument, "the body is empty; it must be a JSON object");
+  // The library takes one for the end, and whoever reads the body before us may not.
+  if (body.find('\0') != std::string_view::npos) {
+    return error(Code::kInvalidArgument, "the body has a NUL byte, which JSON never has");
+  }
   BodyReader reader;
   if (!Json::sax_parse(body, &reader)) return reader.take_error();
   if (!reader.root().is_object()) {

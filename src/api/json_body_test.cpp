@@ -120,5 +120,14 @@ TEST(JsonBody, MembersOfOneObjectAreBounded) {
             "members");
 }
 
+TEST(JsonBody, ANulByteIsRefusedWhereverItIs) {
+  for (std::string body : {"{}~", "~{}", "{}~{\"garbage", "{\"a\":\"~\"}"}) {
+    body[body.find('~')] = '\0';
+    const Result<Json> refused = parse_json_object(body);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().message, "the body has a NUL byte, which JSON never has");
+  }
+}
+
 }  // namespace
 }  // namespace pacer::api

@@ -1,7 +1,6 @@
 #include "api/open_chat.h"
 
-#include <fmt/format.h>
-
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,11 +12,17 @@ constexpr std::string_view kName = "continue_final_message";
 constexpr std::string_view kSpaces = " \t\n\v\f\r";
 
 // Nothing of the chat contains it. It ends with a space, which a template that trims takes off.
+// One pass, however many marks a chat is made to contain: one more '1' than the most that follow.
 std::string unique_mark(std::string_view chat_json) {
-  for (uint64_t n = 0;; ++n) {
-    std::string mark = fmt::format("END-OF-OPEN-MESSAGE-{}", n);
-    if (chat_json.find(mark) == std::string_view::npos) return mark + ' ';
+  constexpr std::string_view kMark = "END-OF-OPEN-MESSAGE-";
+  size_t most = 0;
+  for (size_t at = chat_json.find(kMark); at != std::string_view::npos;) {
+    const size_t ones = at + kMark.size();
+    const size_t end = std::min(chat_json.find_first_not_of('1', ones), chat_json.size());
+    most = std::max(most, end - ones);
+    at = chat_json.find(kMark, end);
   }
+  return std::string(kMark) + std::string(most + 1, '1') + ' ';
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -27,6 +27,11 @@ TEST(OpenChat, IsCutBehindTheContentOfTheFinalMessage) {
   EXPECT_EQ(render(kPlain, "")->text, "[]\n[");
 }
 
+TEST(OpenChat, MayContainWhatMarksItsEnd) {
+  const std::string marks = "END-OF-OPEN-MESSAGE- END-OF-OPEN-MESSAGE-1 END-OF-OPEN-MESSAGE-11";
+  EXPECT_EQ(render(kPlain, marks + "1", marks)->text, "[" + marks + "]\n[" + marks + "1");
+}
+
 TEST(OpenChat, WhiteSpaceThatTheTemplateTrimsIsGone) {
   EXPECT_EQ(render(kTrims, "Hello \n ")->text, "[]\n[Hello");
   EXPECT_EQ(render(kTrims, "  Hello")->text, "[]\n[Hello");

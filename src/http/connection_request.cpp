@@ -72,6 +72,8 @@ std::optional<Complaint> framing_complaint(const Fields& fields, bool http_1_1) 
 
 }  // namespace
 
+constexpr uint64_t kUselessBodyMax = 4096;
+
 void Connection::on_header() {
   identify();
   const auto& message = parser_->get();
@@ -91,6 +93,12 @@ void Connection::on_header() {
     router_ = core_->router;
   }
   if (refuse_by_gate()) return;
+  // What has no use for a body, and often no key, must not take the room of those that have.
+  const bool useless = message.method() == boost::beast::http::verb::get || framing_.is_head;
+  if (useless && (parser_->chunked() || parser_->content_length().value_or(0) > kUselessBodyMax)) {
+    return fail(413, fmt::format("the body of a {} may have {} bytes, and a Content-Length",
+                                 std::string(message.method_string()), kUselessBodyMax));
+  }
   // A body of known length that cannot fit now need not be sent at all.
   if (parser_->content_length().value_or(0) > core_->body_budget.left()) return fail_body_budget();
   begin_body();

@@ -38,6 +38,18 @@ TEST(Limits, AHugeContentLengthIsRefusedBeforeTheBodyIsSent) {
   }
 }
 
+TEST(Limits, ABodyThatNobodyWantsTakesNoRoom) {
+  TestServer server;
+  for (const std::string more : {"Content-Length: 4097\r\n", "Transfer-Encoding: chunked\r\n"}) {
+    TestClient client(server.port());
+    client.send("GET /hello HTTP/1.1\r\nHost: t\r\n" + more + "\r\n");
+    expect_refused(client, 413);
+  }
+  TestClient small(server.port());
+  small.request("GET", "/hello", std::string(4096, 'x'));
+  EXPECT_EQ(small.response().status, 200);
+}
+
 TEST(Limits, ChunksAreCountedTogether) {
   ServerOptions options = TestServer::defaults();
   options.max_body_bytes = 10;

@@ -51,6 +51,7 @@ TEST_F(Tls, Version12IsSpokenAndOlderOnesAreNot) {
 TEST_F(Tls, AClientThatOffersOnlyOtherProtocolsIsRefusedAndOneThatOffersNoneIsNot) {
   TestServer server(options());
   EXPECT_FALSE(TlsTestClient(server.port(), {.protocols = "\x02h2"}).shaken());
+  EXPECT_TRUE(TlsTestClient(server.port(), {.protocols = "\x08http/1.0"}).shaken());
   TlsTestClient none(server.port(), {.protocols = ""});
   EXPECT_TRUE(none.shaken());
   none.request("GET", "/hello");
