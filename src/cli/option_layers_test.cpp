@@ -39,7 +39,9 @@ class Layers : public testing::Test {
     command_->add_option("--key-file", key_file_, "of secrets")->type_name(kSecretFile);
     command_->add_option("--max-model-len", length_);
     config_.add_to(*command_);
-    path_ = testing::TempDir() + "layers.toml";
+    // Of this test alone: others run beside it.
+    path_ = testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() +
+            ".layers.toml";
   }
   ~Layers() override { std::remove(path_.c_str()); }
 

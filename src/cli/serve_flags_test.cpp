@@ -83,7 +83,9 @@ class KeyFile : public testing::Test {
     std::ofstream(path_) << text;
     return read_api_key_file(path_);
   }
-  const std::string path_ = testing::TempDir() + "keys.txt";
+  // Of this test alone: others run beside it.
+  const std::string path_ =
+      testing::TempDir() + testing::UnitTest::GetInstance()->current_test_info()->name() + ".keys";
 };
 
 TEST_F(KeyFile, HasOneKeyALine) {
